@@ -136,7 +136,7 @@ def test_a_bad_plan_is_refused_with_all_its_problems(home: Home, tmp_path: Path)
         ),
         (["load", NOBODY, "-H", "no header"], "--header: 'no header' is not Name: value"),
         (["load", NOBODY, "-H", "@headers.txt"], "headers are not read from a file, so repeat the option"),
-        (["load", NOBODY, "--ciphers", "NONE"], '"NONE" is none of TLS_'),
+        (["load", NOBODY, "--ciphers", "NONE"], '"NONE" is not one of TLS_'),
         (["load", NOBODY, "--arrivals", "uniform"], "--arrivals: requires --rate"),
         (["load", NOBODY, "--expect-status", "700"], "--expect-status: 700 is not a status"),
         (["lode"], "lode"),

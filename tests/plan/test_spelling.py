@@ -33,7 +33,7 @@ ELSEWHERE = {
             "If it is right, use --expect-status with it.",
             "If it is right, use status in [http.request] with it.",
         ),
-        ("--timeout gives it longer.", "timeout_s of the suite gives it longer."),
+        ("Give it more time with --timeout.", "Give it more time with timeout_s of the suite."),
         ("use --no-keep-alive.", "use keep_alive = false in [http]."),
         ("or leave out --http2.", 'or leave out version = "2" in [http].'),
         ("give -H 'Host: NAME'.", 'give headers = ["Host: NAME"] in [http.request].'),

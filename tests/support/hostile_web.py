@@ -150,7 +150,7 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
     ),
     "unknown-coding": (
         says(OK + b"Transfer-Encoding: gzip\r\n\r\n"),
-        "a transfer coding that is not supported",
+        "an unsupported transfer coding",
     ),
     "length-too-short": (says(OK + b"Content-Length: 1\r\n\r\nabc"), EXCESS),
     "two-answers": (says((OK + b"Content-Length: 1\r\n\r\na") * 2), EXCESS),

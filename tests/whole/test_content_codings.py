@@ -174,7 +174,7 @@ def test_a_body_that_is_cut_short_is_an_error_although_all_of_its_length_came(
             "load", url, *SHORT, "-H", f"Accept-Encoding: {coding}", "--into", home.temporary / "e"
         )
     assert done.returncode != 0
-    assert f"{coding} that is damaged or cut short" in done.stderr, done.stderr
+    assert f"damaged or truncated {coding}" in done.stderr, done.stderr
 
 
 def test_bodies_that_are_cut_short_under_load_are_counted_by_name(home: Home) -> None:
@@ -187,5 +187,5 @@ def test_bodies_that_are_cut_short_under_load_are_counted_by_name(home: Home) ->
         [record] = experiment.levels()
     [error] = record.errors
     assert (error.side, error.fault) == ("check", "broken_coding")
-    assert error.example == "the response's body can't be decoded: gzip that is damaged or cut short"
+    assert error.example == "the response's body can't be decoded: damaged or truncated gzip"
     assert 0 < error.count <= MOST_DECODED

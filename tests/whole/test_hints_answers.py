@@ -34,15 +34,15 @@ server { listen 127.0.0.1:{port};
 @pytest.mark.parametrize(
     ("path", "options", "hint"),
     [
-        ("/digest", (), "by a scheme that dyno does not speak"),
+        ("/digest", (), "with a scheme that dyno does not support"),
         ("/digest", ("--pipeline", "2"), "WWW-Authenticate: Digest, NTLM\n"),
-        ("/digest", ("--auth", "basic"), "by a scheme that dyno does not speak"),
+        ("/digest", ("--auth", "basic"), "with a scheme that dyno does not support"),
         ("/basic", (), "DYNO_AUTHORIZATION=user:password and give --auth basic. WWW-"),
         ("/basic", ("--auth", "basic"), "check the user and the password, and give"),
         ("/token", (), "export a token as DYNO_AUTHORIZATION and give --auth bearer. WWW-"),
         ("/token", ("--auth", "bearer"), "check the token, which may have expired"),
         ("/allow", ("--method", "PUT", "--data", "x"), "use another --method. Allow: GET, HEAD"),
-        ("/twice", ("--data", "a=b"), "may make the same thing only once: --session FILE"),
+        ("/twice", ("--data", "a=b"), "may create the same thing only once: --session FILE"),
         ("/forbidden", ("--data", "a=b"), "a log-in or a CSRF token for this method: --session FILE"),
     ],
 )
@@ -66,7 +66,9 @@ def test_a_dead_link_among_paths_that_are_served_does_not_doubt_the_site(
         done = home.here("load", url, "--urls", tmp_path / "urls", "--http", version, *SHORT)
     shown = " ".join(done.stdout.split())
     assert "Failed each time: GET /gone" in shown, done.stderr
-    assert "Check the URL with curl -i. If the status is right" in shown and "names no site" not in shown
+    assert (
+        "Check the URL with curl -i. If the status is right" in shown and "does not name a site" not in shown
+    )
 
 
 def test_answers_that_are_all_empty_are_told_before_a_figure_is_quoted(home: Home, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_certificate_of_version_1_is_told_and_insecure_accepts_it(home: Home, 
     shutil.copy(chained / "leaf.key", chained / "server.key")
     with nginx(chained, TLS) as port:
         said = told(home, port, chained / "server.pem")
-        assert "it is of X.509 version 1" in said and "--insecure accepts this one" in said
+        assert "it has X.509 version 1" in said and "--insecure accepts this one" in said
         for newest in ("1.2", "1.3"):
             url = f"https://127.0.0.1:{port}/"
             done = home.here("load", url, "-k", "--tls-max", newest, "--expect-bytes", "0", *SHORT)
@@ -159,14 +159,14 @@ def test_a_client_key_of_p521_is_named_where_the_server_speaks_tls_1_2_alone(
     with nginx(chained, asks + TLS) as port:
         given = ("-k", "--cert", chained / "large.pem", "--key", chained / "large.key")
         done = home.here("load", f"https://127.0.0.1:{port}/", *given, *SHORT)
-    assert done.returncode == 1 and "its key is of P-521" in done.stderr, done.stderr
+    assert done.returncode == 1 and "its key is on the curve P-521" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(
     ("kind", "said", "hint"),
     [
-        (("rsa:1024",), "its key of RSA has 1024 bits", "with --insecure either"),
-        (("ec", "-pkeyopt", "ec_paramgen_curve:P-521"), "share no TLS version", "not of P-521"),
+        (("rsa:1024",), "its RSA key has 1024 bits", "even with --insecure"),
+        (("ec", "-pkeyopt", "ec_paramgen_curve:P-521"), "share no TLS version", "not P-521"),
     ],
 )
 def test_a_key_that_is_not_supported_is_told_with_insecure_too(

@@ -39,7 +39,7 @@ def test_headers_that_are_longer_than_the_server_takes_are_told(home: Home, tmp_
         large = ("--http2", "--cookie", f"s={'x' * 9000}")
         done = home.here("load", f"http://127.0.0.1:{port}/grpc", *large, *SHORT)
     assert done.returncode == 1 and "ENHANCE_YOUR_CALM" in done.stderr, done.stderr
-    assert "nginx: large_client_header_buffers" in done.stderr and "for an attack" not in done.stderr
+    assert "nginx: large_client_header_buffers" in done.stderr and "as an attack" not in done.stderr
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])
@@ -49,7 +49,7 @@ def test_headers_that_are_longer_than_the_server_takes_are_told(home: Home, tmp_
         ("/status/403", "--expect-status 403"),
         ("/status/404", "--expect-status 404"),
         ("/status/502", "start that server"),
-        ("/status/504", "waited for its backend server for too long (HAProxy: timeout server"),
+        ("/status/504", "waited too long for its backend server (HAProxy: timeout server"),
         ("/status/511", "captive portal"),
         ("/private", "Location: http://127.0.0.1:"),
         ("/private", "The server asks for a log-in: give the cookie"),

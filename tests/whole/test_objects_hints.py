@@ -216,7 +216,7 @@ def test_a_server_that_does_not_know_buckets_in_the_hosts_name_is_told(home: Hom
     with s3_proxy(0, of_service) as port:
         for host, words in (
             ("localhost", ("use --addressing path", "MINIO_DOMAIN")),
-            ("127.0.0.1", ("which must be a name, not an address",)),
+            ("127.0.0.1", ("the host must be a name, not an address",)),
         ):
             url = f"s3://{host}:{port}/volume1"
             told = refused(home.here("objects", url, *SHORT, "--addressing", "virtual"))
@@ -302,8 +302,8 @@ def test_a_quota_that_is_used_up_under_load_is_told_and_what_was_put_is_removed(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("wrong-content=1", "other bytes than it had acknowledged"),
-        ("torn-put=1", "other bytes than it had acknowledged"),
+        ("wrong-content=1", "other content than it had acknowledged"),
+        ("torn-put=1", "other content than it had acknowledged"),
         ("wrong-etag=1", "--part-bytes above the size of the objects"),
     ],
 )

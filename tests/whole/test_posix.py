@@ -72,7 +72,7 @@ def test_a_section_that_is_wrong_is_refused(tmp_path: Path, direct: object) -> N
 
 def test_only_a_directory_below_the_root_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="names no directory"):
+    with pytest.raises(ValueError, match="is not the URL of a directory"):
         directory_target("file://elsewhere/a")
     with pytest.raises(OSError, match="Not a directory"):
         target(tmp_path / "file")

@@ -231,7 +231,7 @@ def test_mistakes_in_steps_are_told_together_before_load(home: Home, tmp_path: P
     assert "--session: step 2, take.w: " in done.stderr
     file.write_text(file.read_text().replace(', cookie = "b"', ""))
     done = home.here("load", "http://127.0.0.1:9/", "--session", file, "--rate", "10")
-    assert 'no step before this one takes "x"' in done.stderr
+    assert 'no earlier step takes "x"' in done.stderr
     assert '"(" is not a valid regular expression' in done.stderr
     for text, said in (("steps = 3", "is not a session"), ("[[steps]]\nname =", "not valid TOML")):
         file.write_text(text)

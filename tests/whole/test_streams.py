@@ -242,7 +242,9 @@ def test_a_server_that_takes_less_at_once_than_a_block_is_told_with_its_limit(ho
         done = home.here("scenario", "streams", "-d", url, "--scale", "0.02")
     finally:
         server.stop()
-    assert done.returncode == 1 and "reads or writes at most 65536 bytes at once" in done.stderr, done.stderr
+    assert done.returncode == 1 and "allows reads and writes of at most 65536 bytes" in done.stderr, (
+        done.stderr
+    )
     assert "is writable" not in done.stderr and "the right to create" not in done.stderr
     assert (
         "hint: Raise the server's limit (Samba: smb2 max read, smb2 max write; Ganesha: MaxRead, MaxWrite)"
@@ -264,5 +266,5 @@ def test_a_suite_with_blocks_larger_than_the_server_takes_is_told_the_same(
     finally:
         server.stop()
     said = done.stdout + done.stderr
-    assert done.returncode == 1 and "reads or writes at most 8192 bytes at once" in said, said
+    assert done.returncode == 1 and "allows reads and writes of at most 8192 bytes" in said, said
     assert "Raise the server's limit" in said and "the right to create" not in said

@@ -1,8 +1,8 @@
 //! Due times of a client thread's operations, by its pace and the limit on the request rate.
 //!
-//! The pace determines when a client wants to send. Response time counts from that moment, so the lateness of a paced
-//! client is part of its response times. The limit protects other people's servers. Delays by the limit do not count as
-//! response time, and never cause a burst afterwards.
+//! The pace determines when a client wants to send. Response time counts from that moment, so it includes the lateness
+//! of a paced client. The limit protects other people's servers. Delays by the limit are not response time, and never
+//! cause a burst afterwards.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
-    /// Arrivals at random, independent of each other, as of many users.
+    /// Random, independent arrivals, like those of many users.
     Poisson,
     Uniform,
 }
@@ -25,8 +25,8 @@ pub enum Arrival {
     },
     /// Operations are due at fixed intervals, independent of earlier ones.
     Paced { interval_s: f64 },
-    /// Operations arrive at a fixed rate per level. The clients' connections serve them; arrivals that find no free
-    /// connection wait. Response time counts from the arrival.
+    /// Operations arrive at a fixed rate per level. The clients' connections serve them. An arrival that finds no free
+    /// connection waits. Response time counts from the arrival.
     Open(OpenArrivals),
 }
 
@@ -40,7 +40,7 @@ pub struct OpenArrivals {
     pub queue: usize,
 }
 
-/// Pace of one client thread, in nanoseconds. Open arrivals have none: see `schedule.rs`.
+/// Pace of one client thread, in nanoseconds. Open arrivals have no pace: see `schedule.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     Closed { think_ns: u64 },
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_delays_and_never_lets_a_burst_follow() {
+    fn the_rate_limit_delays_operations_and_never_causes_a_burst() {
         let closed = DueTimes::new(Pace::Closed { think_ns: 0 }, 50, 100);
         assert_eq!(due(closed, &[101, 300, 301]), [100, 150, 300, 350]);
         let behind = DueTimes::new(Pace::Paced { interval_ns: 10 }, 50, 100);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_and_never_began_is_counted() {
+    fn operations_that_were_due_but_never_began_are_counted() {
         let mut times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 0);
         times.ended(95, true, 0);
         assert_eq!(
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_after_a_failure_moves_one_start_and_not_the_pace() {
+    fn a_pause_after_a_failure_delays_one_start_but_not_the_pace() {
         let mut times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 0);
         times.ended(1, true, 30);
         assert_eq!(times.next_ns(), 31);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile() {
+    fn a_stall_of_a_tenth_of_the_time_appears_in_the_99th_percentile() {
         const MS: u64 = 1_000_000;
         let mut times = DueTimes::new(Pace::Paced { interval_ns: MS }, 0, 0);
         let mut responses = Vec::new();

@@ -1,4 +1,4 @@
-//! Parameters of Bonnie. `files/bonnie.rs` performs it.
+//! Parameters of Bonnie, which `files/bonnie.rs` performs.
 
 use serde::Deserialize;
 
@@ -6,8 +6,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BonnieSpec {
-    /// Number of concurrent Bonnie clients. Each has its own session and file; they start each phase
-    /// together.
+    /// Number of concurrent Bonnie clients. Each has its own session and file. They start each phase together.
     pub clients: u32,
     pub file: String,
     /// File size, a multiple of the chunk.

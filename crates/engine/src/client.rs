@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 mod overlapped;
 
-/// Pause after a failure that takes no time, so that a dead server is not asked a million times per second.
+/// Pause after a failure that takes no time, so that a dead server does not get a million requests per second.
 const PAUSE_NS: u64 = 10_000_000;
 const MAX_PAUSES: u64 = 100;
 
@@ -41,7 +41,7 @@ struct OpenTurn {
 /// State shared by the threads of a client.
 #[derive(Debug)]
 pub(crate) struct ClientState {
-    /// Index among the clients of its engine thread.
+    /// Index of the client among the clients of its engine thread.
     place: usize,
     errors: Cell<u32>,
     left: Cell<bool>,
@@ -227,7 +227,7 @@ impl ClientThread {
         }
     }
 
-    /// Records that a client could not be made ready and takes no part.
+    /// Records that a client could not be prepared and takes no part in the level.
     pub(crate) fn absent(&self, failure: Failure) {
         let mut tally = self.tally.borrow_mut();
         tally.count_absence(self.state.place, failure);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 const WORDS: usize = 7;
 const WORD_BYTES: usize = 8;
-/// Encodes that the client did not leave.
+/// Value for a client that did not leave.
 const NEVER: u64 = u64::MAX;
 
 /// One client.

@@ -1,5 +1,4 @@
-//! Counts the results of operations: one tally per engine thread, converted to a document at the end
-//! (`tally.rs`).
+//! Counts the results of operations: one tally per engine thread, converted to a document (`tally.rs`) at the end.
 //!
 //! The window counts successes that completed in it. Totals cover the whole level, so that they can be
 //! compared with the server's counts.
@@ -89,7 +88,7 @@ pub(crate) struct ObjectCounts {
     pub connections: u64,
 }
 
-/// Counters that other threads may read during the level. There is only one writer, so plain stores suffice.
+/// Counters that other threads may read during the level. Each has only one writer, so plain stores suffice.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     pub operations: AtomicU64,
@@ -309,7 +308,7 @@ impl Tally {
         }
     }
 
-    /// Counts the failure of a client that takes no part, as an error in second 0 without a class.
+    /// Counts the failure of a client that takes no part in the level, as an error in second 0 without a class.
     pub(crate) fn count_absence(&mut self, client: usize, failure: Failure) {
         self.note_failure(client, false, failure, false, 0);
         self.second(0).errors += 1;

@@ -69,7 +69,7 @@ pub(crate) struct EngineThread {
     pub dialer: OnceCell<Rc<Dialer>>,
     /// Open arrivals, set when the level starts.
     pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
-    /// Set only by work over HTTP.
+    /// Headers of the first response. Set only by work over HTTP.
     pub first_answer: Rc<FirstAnswer>,
     /// Number of active client threads.
     pub working: Rc<Cell<usize>>,

@@ -1,5 +1,4 @@
-//! Counts of outages, of durable handles and of data after outages: part of the tally of a level
-//! (`tally.rs`).
+//! Counts of outages, durable handles and data after outages: part of the tally of a level (`tally.rs`).
 
 use crate::merging as rule;
 use crate::time_fields::seconds;

@@ -80,12 +80,12 @@ impl JobControl {
         self.stop();
     }
 
-    /// Waits until the job is at a gate or has ended, at most `timeout`. Returns its state.
+    /// Waits until the job is at a gate or has ended, for at most `timeout`. Returns the job's state.
     pub fn wait(&self, timeout: Duration) -> JobStage {
         self.wait_while(timeout, |stage| !stage.ended && stage.gate.is_none())
     }
 
-    /// Waits until the job has ended, at most `timeout`. Returns whether it has.
+    /// Waits until the job has ended, for at most `timeout`. Returns whether it has ended.
     pub fn wait_for_end(&self, timeout: Duration) -> bool {
         self.wait_while(timeout, |stage| !stage.ended).ended
     }
@@ -154,8 +154,8 @@ impl JobControl {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Returns whether clients that began at `begun_ns` have to end now, in the middle of a call: the job is abandoned,
-    /// or was stopped a while ago and they still wait for the server.
+    /// Returns whether clients that began at `begun_ns` have to end now, in the middle of a call. This is so if the job
+    /// is abandoned, or was stopped a while ago and the clients still wait for the server.
     pub(crate) fn ends_at_once(&self, begun_ns: u64) -> bool {
         let due_ns = || self.stopped_ns.load(Ordering::Relaxed).max(begun_ns) + LEAVING_NS;
         self.is_abandoned() || (self.is_stopped() && monotonic_ns() >= due_ns())
@@ -209,7 +209,7 @@ pub struct StepsSpec {
 /// Tallies of the levels. None: no client of this process took part.
 pub type JobLevels = Vec<Option<LevelTally>>;
 
-/// Why a job failed, and at which step.
+/// The failure of a job, and the step at which it failed.
 #[derive(Debug)]
 pub struct JobFailure {
     pub step: usize,
@@ -217,8 +217,8 @@ pub struct JobFailure {
 }
 
 impl FileJob {
-    /// Returns why the job is invalid: a size is 0, there are too many sessions, a block is too large, or a local file
-    /// has a path. None: it is valid.
+    /// Returns why the job is invalid, or None if it is valid. It is invalid if a size is 0, there are too many
+    /// sessions, a block is too large, or a local file has a path.
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {
             FileTask::Bonnie(spec) => {

@@ -1,6 +1,5 @@
 //! The journal of a power cut: a list of files that are written and flushed until the server is gone, with what the
-//! server acknowledged. The journal must be kept on a machine whose power is not cut. `files/journal.rs` writes the
-//! files.
+//! server acknowledged. Keep the journal on a machine whose power is not cut. `files/journal.rs` writes the files.
 
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -32,15 +31,15 @@ pub struct JournalSpec {
     pub most_ns: u64,
 }
 
-/// A file, and what the server acknowledged of it. Byte counts start at the beginning of the file.
+/// A file, and how much of it the server acknowledged. Byte counts start at the beginning of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub client: u32,
     /// Number among the client's files, from 0.
     pub file: u32,
-    /// Bytes, from the beginning of the file, that writes acknowledged.
+    /// Bytes, from the beginning of the file, whose writes were acknowledged.
     pub written_bytes: u64,
-    /// Bytes, from the beginning of the file, that a flush acknowledged.
+    /// Bytes, from the beginning of the file, that an acknowledged flush covers.
     pub flushed_bytes: u64,
 }
 
@@ -110,7 +109,7 @@ impl Page {
         self.ends_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether the clients' time to end is over.
+    /// Returns whether the time in which clients may end by themselves is over.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped() && monotonic_ns() > self.ends_ns.load(Ordering::Relaxed) + ENDING_NS
     }
@@ -139,7 +138,7 @@ impl Journal {
     }
 
     /// Ends the clients within one second. The entries then contain all acknowledged files. Returns the failure of each
-    /// client that did not end by itself; a second call returns none.
+    /// client that did not end by itself. A second call returns no failures.
     pub fn end(&self) -> Vec<Failure> {
         self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_differ_by_seed_client_and_number_and_are_the_same_again() {
+    fn contents_differ_by_seed_client_and_number_and_are_reproducible() {
         let spec = |seed| JournalSpec {
             seed,
             directory: "d".into(),
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_covers_what_was_acknowledged_before_it_and_nothing_after() {
+    fn a_flush_covers_exactly_the_writes_acknowledged_before_it() {
         let page = Page::default();
         let place = page.begin(0, 3);
         page.written(place, 10);

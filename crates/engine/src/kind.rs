@@ -1,8 +1,8 @@
 //! The interface of a kind of work: a protocol with its workloads.
 //!
-//! A kind opens a target after proof of consent; the target prepares the work of a level; the work starts its
-//! clients on the engine threads. Each kind has one file in `kinds/` and one line in its table. A client's
-//! loop is compiled for its workload and protocol, without dispatch per operation (`client.rs`).
+//! A kind opens a target after proof of consent. The target prepares the work of a level. The work starts its clients
+//! on the engine threads. Each kind has one file in `kinds/` and one line in its table. A client's loop is compiled for
+//! its workload and protocol, without dispatch per operation (`client.rs`).
 
 use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
@@ -44,7 +44,7 @@ impl Debug for Secrets {
     }
 }
 
-/// Why a target was not opened.
+/// The reason why a target was not opened.
 #[derive(Debug)]
 pub enum OpenError {
     /// The document's section is invalid.
@@ -84,7 +84,7 @@ pub struct Look {
     pub recycle_bin: Option<String>,
     /// Number of entries in the recycle bin.
     pub recycled_entries: u32,
-    /// Why the share cannot be used.
+    /// The reason why the share cannot be used, if it cannot.
     pub why: Option<String>,
     pub advice: Option<String>,
 }
@@ -99,8 +99,9 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes, for at most `timeout_ns`. `nonce`: unique per call. `sessions`: number
-    /// of concurrent sessions to open at least; those beyond one per share are on the first share.
+    /// Checks the target without load or writes, for at most `timeout_ns`. `nonce`: unique per call. `sessions`:
+    /// minimum number of concurrent sessions to open. Each share gets one session, and the first share gets all further
+    /// ones.
     fn look(&self, _nonce: u64, _sessions: u32, _timeout_ns: u64) -> Vec<Look> {
         Vec::new()
     }
@@ -131,7 +132,8 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Runs a job until `end` stops it. None for targets without files, and for remote targets without a rate limit.
+    /// Runs a job until it is done or `end` stops it. None for targets without files, and for remote targets without a
+    /// rate limit.
     fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }

@@ -1,4 +1,4 @@
-//! A level in integers: its clients, the part of them that this process runs, their start times and due times.
+//! A level with times in integers: its clients, those that this process runs, and when they start.
 
 use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
 use crate::spec::{nanoseconds, LevelSpec, PartSpec};
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const DELAY_STREAM: u64 = 0x6465_6c61_7973_0000;
 
-/// A fixed load for a fixed time: its document, and what follows from it.
+/// A level: its document, and values derived from the document.
 #[derive(Debug, Clone)]
 pub struct Level {
     pub spec: LevelSpec,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_operations_is_dealt_out_evenly_to_all_client_threads() {
+    fn the_number_of_operations_is_divided_evenly_among_client_threads() {
         let level = with(&level(None, 0), |spec| spec.operations = Some(1001));
         let dealt = |stream: usize| level.operations_of(stream / 2, stream % 2);
         assert_eq!((0..400).map(dealt).sum::<u64>(), 1001);
@@ -214,13 +214,13 @@ mod tests {
     }
 
     #[test]
-    fn without_delay_and_bound_all_start_at_once() {
+    fn without_a_delay_or_a_rate_limit_all_threads_start_at_once() {
         let level = level(None, 0);
         assert!((0..level.clients).all(|client| level.first_start_ns(client, 1) == 0));
     }
 
     #[test]
-    fn under_a_bound_or_at_a_pace_the_threads_start_one_after_another() {
+    fn with_a_rate_limit_or_a_pace_threads_start_one_after_another() {
         let bounded = level(Some(1000.0), 0);
         assert_eq!(bounded.bound_ns(), 400_000_000);
         let paced = Level {
@@ -253,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_of_next_to_nothing_puts_the_others_off_for_good() {
+    fn a_tiny_rate_limit_postpones_all_other_clients_for_good() {
         let level = level(Some(1e-300), DELAY_NS);
         assert!(level.first_start_ns(0, 0) <= DELAY_NS);
         assert!(level.first_start_ns(199, 1) > u64::MAX / 2);
     }
 
     #[test]
-    fn a_client_starts_at_the_same_moment_whichever_process_carries_it() {
+    fn a_client_starts_at_the_same_time_whichever_process_runs_it() {
         let whole = level(Some(1000.0), DELAY_NS);
         let part = Level {
             part: PartSpec {

@@ -25,7 +25,7 @@ const LOOK_NS: u64 = 1_000_000;
 /// File descriptors needed in addition to connections.
 const SPARE_FILES: u64 = 64;
 
-/// Why a level could not be run.
+/// The reason why a level could not be run.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     /// The process may not open enough files.
@@ -65,8 +65,8 @@ pub struct Snapshot {
     pub errors: u64,
     /// Clients that have not left.
     pub clients_active: u64,
-    /// 99th percentile of response times so far, including ramps; at most an eighth too high. None if there are too
-    /// few.
+    /// 99th percentile of response times so far, including ramps. It is at most an eighth too high. None if there are
+    /// too few response times.
     pub p99_ms: Option<f64>,
 }
 
@@ -93,8 +93,7 @@ pub struct Load {
 impl Load {
     /// Starts a level on its own threads. The level begins when all clients are ready, or at the time that `go` sets.
     ///
-    /// # Errors
-    /// Too few file descriptors or local ports.
+    /// # Errors There are too few file descriptors or local ports.
     pub fn start(prepared: &PreparedLevel) -> Result<Self, LoadError> {
         let level = prepared.level();
         let connections = prepared.work().connections(level.part.clients, level.threads);
@@ -238,7 +237,7 @@ fn check_ports(connections: u64) -> Result<(), LoadError> {
     }
 }
 
-/// Returns a hint for a failure for which a limit of this machine is the cause.
+/// Returns a hint for a failure that is caused by a limit of this machine.
 fn advice_on_limits(failure: &Failure) -> Option<String> {
     match failure.fault {
         Fault::NoPorts => {
@@ -298,7 +297,7 @@ fn run_engine_thread(shared: &Shared, number: usize) -> Result<LevelTally, LoadE
     }))
 }
 
-/// Samples the engine thread's own resource use at the ends of the window.
+/// Samples the engine thread's own resource use at the start and the end of the window.
 async fn meter(thread: Rc<EngineThread>) {
     let executor = &thread.executor;
     let start_ns = thread.start.wait(executor).await;

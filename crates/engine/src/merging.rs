@@ -1,4 +1,4 @@
-//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order of merging
+//! Merges two parts of a level. Attributes of the tally's fields define the rules (`tally.rs`). The order of merging
 //! does not matter.
 
 use dyno_measure::Histogram;
@@ -98,7 +98,7 @@ pub(crate) fn xor<K: Ord, V: BitXorAssign + Default>(ours: &mut BTreeMap<K, V>, 
     }
 }
 
-/// Takes the value that the parts have in common. If the values differ, takes the first in order of their text, so that
+/// Takes the value that the parts have in common. If the values differ, takes the one whose text sorts first, so that
 /// the order of merging does not matter.
 pub(crate) fn same(ours: &mut Option<Value>, theirs: Option<Value>) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);

@@ -44,7 +44,7 @@ impl OpenTarget {
     }
 }
 
-/// The target of the kind.
+/// Dereferences to the target of its kind.
 impl Deref for OpenTarget {
     type Target = dyn Target;
 

@@ -1,6 +1,6 @@
 //! Problems of a document, collected so that all are reported at once, each with the path of its key.
 //!
-//! Not a validation library: the important rules compare keys or depend on the target, so any library would need
+//! There is no validation library: the important rules compare keys or depend on the target, so a library would need
 //! functions for them too.
 
 use serde::de::DeserializeOwned;
@@ -10,7 +10,8 @@ use std::fmt;
 /// Upper bound on every time in a document: one day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
-/// Problem of keys that contradict each other. The control plane explains the contradiction before it makes a document.
+/// Problem of keys that contradict each other. The control plane explains the contradiction before it creates a
+/// document.
 pub(crate) const CONTRADICTS: &str = "contradicts another key";
 
 /// Problems of one document, one per line.

@@ -13,7 +13,7 @@ pub struct Performed {
     pub result: Result<(), Failure>,
     /// Application bytes received.
     pub bytes_read: u64,
-    /// Application bytes handed over for writing.
+    /// Application bytes passed on for writing.
     pub bytes_written: u64,
     /// All bytes, as far as the protocol can see them, and connections. The connections of a session that outlives its
     /// operations are counted with the session.
@@ -31,7 +31,7 @@ pub trait Protocol {
     /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
-    /// Returns the part of the last operation's time in which the bound of the rate postponed further requests.
+    /// Returns for how much of the last operation's time the rate limit postponed further requests.
     fn postponed_ns(&self) -> u64 {
         0
     }

@@ -1,6 +1,6 @@
 //! Live response times of a level: counts in buckets whose width is an eighth of their value.
 //!
-//! There is one writer and no lock. Results use HDR histograms of the window instead.
+//! There is one writer and no lock. Final results use HDR histograms of the window instead.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ impl Default for ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Counts one response. To be called only by the single writer.
+    /// Counts one response. Only the single writer may call it.
     pub(crate) fn record(&self, ns: u64) {
         let count = &self.0[bucket(ns)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_99th_percentile_is_of_all_threads_and_none_of_few() {
+    fn the_99th_percentile_covers_all_threads_and_needs_enough_responses() {
         let (one, other) = (ResponseTimes::default(), ResponseTimes::default());
         for _ in 0..495 {
             one.record(1_000);

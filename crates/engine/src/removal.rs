@@ -12,10 +12,10 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of attempts to remove a workspace: a server may keep files of lost clients open for a moment, or refuse some
+/// Number of attempts to remove a workspace: a server may keep files of lost clients open for a while, or refuse some
 /// requests.
 const ATTEMPTS: u32 = 6;
-/// Pause after the first attempt. The pause doubles each time; all pauses together take three seconds.
+/// Pause after the first attempt. The pause doubles each time. All pauses together take three seconds.
 const FIRST_PAUSE_NS: u64 = 100_000_000;
 
 /// Repetitions of one request or removal outside of the measured load.
@@ -54,7 +54,7 @@ pub struct LeftOver {
     pub share: String,
     /// Path of the workspace from the root of the share.
     pub directory: String,
-    /// Why the removal of the workspace failed; None: removal was not tried.
+    /// The reason why the removal of the workspace failed. None: removal was not tried.
     pub why: Option<String>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Removes each workspace, and repeats what failed. `remover` creates a remover for each concurrent removal.
+    /// Removes each workspace, and repeats failed removals. `remover` creates a remover for each concurrent removal.
     pub(crate) fn remove<R>(&self, remover: impl Fn() -> R) -> Result<(), Failure>
     where
         R: AsyncFnMut(usize) -> Result<(), Failure> + 'static,
@@ -185,7 +185,7 @@ impl Removal {
         self.progress.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the end of the removal, at most `timeout`; returns whether it has ended.
+    /// Waits for the end of the removal, for at most `timeout`. Returns whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         if !self.is_over {
             // A thread that panicked has ended, too. The workspaces that it has not removed count as left over.

@@ -3,10 +3,10 @@
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Separates the random stream for sampling from those for operations and delays.
+/// Makes the random stream for sampling differ from those for operations and delays.
 pub(crate) const SAMPLING_STREAM: u64 = 0x7361_6d70_6c69_6e67;
 
-/// A given share of all reads, drawn from its own stream so that checks never change the workload.
+/// Selects a given share of all reads, with its own random stream, so that checks never change the workload.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     below: u64,
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn all_none_or_the_stated_share_of_bodies_is_checked() {
+    fn all_none_or_the_given_share_of_bodies_is_checked() {
         assert_eq!((sampled(1.0), sampled(0.0)), (10_000, 0));
         assert!((2_300..2_700).contains(&sampled(0.25)));
     }

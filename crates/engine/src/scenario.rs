@@ -1,5 +1,5 @@
-//! Parameters of a scenario step: commands of a user who works with files. `files/scenario.rs` performs it,
-//! and the control plane chooses the steps.
+//! Parameters of a scenario step: commands of a user who works with files. `files/scenario.rs` performs the steps, and
+//! the control plane chooses them.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub struct TreeSpec {
     pub built: bool,
 }
 
-/// Files that each client creates, stats, reads and removes. With several clients, each one stats and reads the next
+/// Files that each client creates, stats, reads and removes. With several clients, each client stats and reads the next
 /// client's files, so that none of these files are in its own cache.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,7 +44,7 @@ pub struct MetadataSpec {
     pub clients: u32,
     pub files: u32,
     pub bytes: u64,
-    /// Whether all files are in one directory; otherwise, each client has its own.
+    /// Whether all files are in one directory. Otherwise, each client has its own directory.
     pub shared: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct StreamsSpec {
     pub block_bytes: u32,
     /// Concurrent reads or writes per client.
     pub depth: u32,
-    /// Whether to visit each block once in random order; otherwise, sequentially.
+    /// Whether to visit the blocks in random order, each once, instead of sequentially.
     pub random: bool,
 }
 
@@ -132,7 +132,7 @@ pub enum StepAction {
 pub struct StepSpec {
     pub action: StepAction,
     pub base: String,
-    /// Repetitions in one session, each a level; 0: once, without a level.
+    /// Number of passes in one session, each of which is a level. 0: one pass, which is not a level.
     pub passes: u32,
     /// The clients' st_blksize: write size of mkfile, and read and write size of other programs if above 128 KiB.
     pub block_bytes: u32,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_has_every_directory_behind_its_parent_and_numbers_its_files() {
+    fn each_directory_of_a_tree_follows_its_parent_and_files_are_numbered() {
         let tree = TreeSpec {
             name: "t".into(),
             directories: 2,

@@ -1,15 +1,15 @@
 //! Open arrivals: times of requests that do not wait for answers, and their assignment to connections.
 //!
-//! Each client of a level is a separate source of arrivals, seeded by its number. So the arrivals don't
-//! depend on the distribution of clients to threads and processes. Independent Poisson sources add up to a
-//! Poisson process; uniform ones take turns. All connections of an engine thread serve all of its arrivals: a
-//! free connection takes the next one, and waits for it if necessary. An arrival is therefore late only if no
-//! connection was free. Waiting arrivals are served in order (G/G/c, first come, first served).
+//! Each client of a level is a separate source of arrivals, seeded by its number. So the arrivals don't depend on the
+//! distribution of clients to threads and processes. Independent Poisson sources add up to a Poisson process. Uniform
+//! sources take turns. All connections of an engine thread serve all of its arrivals: a free connection takes the next
+//! one, and waits for it if necessary. An arrival is therefore late only if no connection was free. Waiting arrivals
+//! are served in order (G/G/c, first come, first served).
 //!
 //! Each arrival ends as done, failed, dropped (the queue was full) or overdue (due before the end of the
 //! level, but no connection took it).
 //!
-//! `client.rs` determines lateness, `tally.rs` has the counts.
+//! `client.rs` determines lateness. `tally.rs` has the counts.
 
 use crate::arrival::{Law, OpenArrivals};
 use crate::level::Level;
@@ -89,7 +89,7 @@ pub(crate) struct Schedule {
     length_ns: u64,
     window: std::ops::Range<u64>,
     sources: Vec<Source>,
-    /// Next arrival of each source, relative to the start of the level; only arrivals before the level's end.
+    /// Next arrival of each source, relative to the start of the level. Only arrivals before the level's end.
     coming: BinaryHeap<Reverse<(u64, usize)>>,
     /// Arrivals that are due and wait for a connection.
     queue: VecDeque<u64>,
@@ -153,7 +153,7 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// Queues or drops the arrivals up to `until_ns`, for which no connection was free.
+    /// Queues or drops the arrivals up to `until_ns`, because no connection was free for them.
     fn let_wait(&mut self, until_ns: u64) {
         while let Some(due_ns) = self.arrive(until_ns) {
             if self.queue.len() < self.most_waiting {
@@ -165,8 +165,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the arrival for a connection that is free at `now_ns`: the one that has waited longest, or the next in
-    /// the future. None: there are no more before the end of the level.
+    /// Returns the arrival for a connection that is free at `now_ns`: the one that has waited longest, or else the next
+    /// future one. None: there are no more arrivals before the end of the level.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<u64> {
         let now_ns = now_ns.saturating_sub(self.start_ns);
         self.let_wait(now_ns);
@@ -187,7 +187,7 @@ impl Schedule {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }
 
-    /// Returns the counts of all arrivals. To be called once every connection is done.
+    /// Returns the counts of all arrivals. Call it once every connection is done.
     pub(crate) fn close(&mut self) -> ArrivalCounts {
         self.let_wait(self.length_ns);
         self.counts.overdue = (self.queue.len() + self.returned.len()) as u64;

@@ -1,4 +1,5 @@
-//! The document that describes a level: the only input from the control plane, parsed and checked here once.
+//! The document that describes a level. It is the only input from the control plane, and is parsed and checked once,
+//! here.
 //!
 //! The `target`, `workload` and `client` sections belong to the protocols (`kinds/`), which parse them.
 //! Secrets and blobs are passed separately and are not recorded.
@@ -93,19 +94,20 @@ pub struct LevelSpec {
     pub arrival: Arrival,
     /// Maximum operations per second of the whole level, divided among the clients. A safety limit, not a pace.
     pub max_rate_per_s: Option<f64>,
-    /// Operations of the whole level after which it ends early; None: only its length ends it.
+    /// Number of operations of the whole level after which it ends early. None: the level ends only after its length.
     pub operations: Option<u64>,
     pub window: WindowSpec,
     /// Maximum random delay of a client's start.
     pub delay_s: f64,
     pub timeout_s: f64,
-    /// Errors after which a client leaves; None: never.
+    /// Number of errors after which a client leaves. None: it never leaves.
     pub leave_after_errors: Option<u32>,
-    /// Share of the data read whose content is checked.
+    /// Share of the reads whose content is checked.
     pub verify_share: f64,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Unique to each level: distinguishes its clients and their data from those of any other level.
+    /// Number that is unique to each level. It distinguishes the level's clients and their data from those of any other
+    /// level.
     pub nonce: u64,
     #[serde(default)]
     pub start: StartRule,
@@ -220,7 +222,7 @@ impl LevelSpec {
             problems.unless(
                 last < self.clients,
                 "part",
-                "has clients that the level does not have",
+                "contains clients that are not part of the level",
             );
         }
         problems.bounded((0.0..=1.0).contains(&self.verify_share), "verify_share");

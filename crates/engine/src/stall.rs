@@ -1,8 +1,8 @@
-//! Detects whether this process stood still under load: stopped by a signal, paused with its machine, or its clock was
-//! set.
+//! Detects whether this process stood still under load: it was stopped by a signal, its machine was paused, or the
+//! clock was set.
 //!
 //! A separate thread reads the clocks ten times per second and adds up its lateness. Time for which the thread was
-//! ready to run but had no CPU is not counted: a busy machine is not a stall, and run delay reports it.
+//! ready to run but had no CPU is not counted: a busy machine is not a stall. The run delay shows that time.
 //!
 //! The control plane decides what a stall means for a level.
 
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_is_a_little_late_is_no_stall() {
+    fn a_slightly_late_reading_is_not_a_stall() {
         let late = LOOK_NS + TOLERATED_NS;
         assert_eq!(later(late, late, late, 0).stalled_since(&SECOND, LOOK_NS), 0);
     }
 
     #[test]
-    fn a_process_that_was_stopped_has_stalled_for_as_long() {
+    fn a_stopped_process_has_stalled_for_that_time() {
         let passed = 5 * NS_PER_S;
         let stalled_ns = later(passed, passed, passed, 0).stalled_since(&SECOND, LOOK_NS);
         assert_eq!(stalled_ns, passed - LOOK_NS - TOLERATED_NS);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspended_machine_and_a_clock_that_was_set_count() {
+    fn a_suspended_machine_and_a_changed_clock_count_as_stalls() {
         let suspended = later(LOOK_NS, 3 * NS_PER_S, 3 * NS_PER_S, 0);
         let set_back = Clocks {
             calendar_ns: SECOND.calendar_ns - 2 * NS_PER_S,

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 /// Polling interval of `Start::wait`.
 const LOOK_NS: u64 = 1_000_000;
-/// Time between the readiness of all clients and the start, long enough for all threads to poll.
+/// Time from the readiness of all clients to the start. It is long enough for all threads to poll.
 const NOTICE_NS: u64 = 5_000_000;
 
 /// Barrier that sets the start once all clients have arrived.

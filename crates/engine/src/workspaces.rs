@@ -1,6 +1,6 @@
-//! The workspaces on a server across levels: which exist, so that they can always be removed, and the
-//! expected contents of their files, so that data of earlier levels can be checked. Independent of the
-//! protocol.
+//! The workspaces on a server across levels, independent of the protocol. This module records which workspaces exist,
+//! so that they can always be removed. It also records the expected contents of their files, so that data of earlier
+//! levels can be checked.
 
 use dyno_workload::{Ledger, ObjectLedger};
 use std::collections::hash_map::RandomState;
@@ -35,12 +35,12 @@ struct Known {
 }
 
 impl Workspaces {
-    /// Prefix of the directory that each load creates in a share, with one directory per client. The rest of
-    /// the name is unique to the load, so that loads on the same share don't touch each other's files. They
-    /// may run at the same time, or one may have been killed.
+    /// Prefix of the directory that each load creates in a share, with one directory per client. The rest of the name
+    /// is unique to the load, so that loads on the same share don't touch each other's files. Such loads may run at the
+    /// same time, or one may have been killed.
     pub const DIRECTORY: &str = "serverdyno-clients";
 
-    /// Returns the workspaces of the load of that name.
+    /// Returns the workspaces of the load with this name.
     pub fn named(name: u32) -> Self {
         Self {
             directory: format!("{}-{name:08x}", Self::DIRECTORY).into(),
@@ -77,7 +77,7 @@ impl Workspaces {
         self.known().begun
     }
 
-    /// Marks workspaces as possibly existing, because their clients' process can no longer report on them.
+    /// Marks workspaces that may exist because the process of their clients can no longer report them.
     pub fn assume_standing(&self, clients: &[usize]) {
         clients.iter().for_each(|client| self.begin(*client));
     }

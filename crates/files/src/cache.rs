@@ -1,11 +1,11 @@
-//! The client cache, as in a workstation's redirector: it caches data and handles as far as the server allows (oplocks,
+//! The client cache, as in a workstation's redirector. It caches data and handles as far as the server allows (oplocks,
 //! leases), gathers writes, and writes back and closes everything on request. [`CacheOptions`] configures it; the
 //! default is the disk mix's client of 2004.
 //!
-//! Guarantee: later calls of any client see a completed call, if the server keeps the promises of its oplocks. (Servers
-//! break level II, and R leases without W, without waiting for an answer, so these breaks take effect only on arrival.)
-//! A failed write-back is reported by the next call on that file, at the latest by its close, flush or
-//! [`Files::finish`].
+//! Guarantee: later calls of any client see the effect of a completed call, if the server keeps the promises of its
+//! oplocks. (Servers do not wait for an answer when they break level II oplocks, and R leases without W. These breaks
+//! take effect only on arrival.) A failed write-back is reported by the next call on that file, at the latest by its
+//! close, flush or [`Files::finish`].
 //!
 //! This file passes each call to the module for its kind. The modules look up handles in `tables`, use `pages`, and
 //! call the server through `exchange`, which also receives breaks.
@@ -121,8 +121,7 @@ impl<C> Cache<C> {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Handles the breaks received so far. To be called before each call, because the revoked caching must not be used
-    /// any more.
+    /// Handles the breaks received so far. Must run before each call, because revoked caching must no longer be used.
     async fn catch_up(&mut self) -> Result<(), Trouble> {
         for _ in 0..=MOST_BREAKS {
             match self.client.break_until(0).await {

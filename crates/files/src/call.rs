@@ -61,7 +61,7 @@ impl Caching {
     };
 }
 
-/// Identifies a lease; one per file and client (MS-SMB2 2.2.13.2.8).
+/// Key of a lease. There is one per file and client (MS-SMB2 2.2.13.2.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseKey(pub u128);
 
@@ -79,7 +79,7 @@ pub enum Ask {
 pub struct Open<'a> {
     pub path: &'a str,
     pub access: Access,
-    /// Action depending on whether the file exists.
+    /// What the open does depending on whether the file exists.
     pub disposition: Disposition,
     /// Whether the object to open is a directory.
     pub directory: bool,
@@ -89,8 +89,8 @@ pub struct Open<'a> {
     pub ask: Ask,
 }
 
-/// Minimum durability of an answered write (RFC 1813, 3.3.7), in ascending order. `Flush` makes unstable
-/// writes durable.
+/// Minimum durability of an answered write, in ascending order (RFC 1813, 3.3.7). `Flush` makes unstable writes
+/// durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Stability {
     /// The data may be only in the server's memory.
@@ -115,7 +115,7 @@ pub enum Call<'a> {
         offset: u64,
         bytes: u32,
     },
-    /// Write, at least as durably as `stability` says.
+    /// Writes data. `stability`: the minimum durability.
     Write {
         handle: Handle,
         offset: u64,
@@ -135,7 +135,7 @@ pub enum Call<'a> {
         offset: u64,
         bytes: u64,
     },
-    /// Size and attributes of an open file.
+    /// Queries size and attributes of an open file.
     QueryHandle {
         handle: Handle,
     },
@@ -202,9 +202,9 @@ pub struct SpaceInfo {
 
 /// Result of a successful call. Data read is passed separately.
 ///
-/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not
-/// a failure. Applications use these calls to find out whether a path exists. The caller judges whether the
-/// path should exist.
+/// For `Open` with `Disposition::Open` or `Overwrite`, `QueryPath` and `Find`, a missing path is a reply, not a
+/// failure. Applications use these calls to find out whether a path exists. The caller decides whether the path should
+/// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Reply to `Open`.
@@ -221,7 +221,7 @@ pub enum Reply {
     Done,
     /// Reply to `Read`: bytes read.
     Read { bytes: u32 },
-    /// Reply to `Write`: bytes written. The caller judges short writes.
+    /// Reply to `Write`: bytes written. The caller decides what a short write means.
     Written { bytes: u32 },
     /// Reply to `QueryHandle`, `QueryTimes` and `QueryPath`.
     Info(Info),

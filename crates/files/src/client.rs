@@ -18,7 +18,7 @@ pub enum Grant {
     Lease(LeaseKey),
 }
 
-/// Revocation of caching, because another client wants the file.
+/// A break: the server takes caching back, because another client wants the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Break {
     pub grant: Grant,
@@ -28,7 +28,7 @@ pub struct Break {
     pub acknowledge: bool,
 }
 
-/// Attributes returned with a reply.
+/// Attributes that a reply contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     /// Attributes at the time of the reply.
@@ -86,7 +86,7 @@ pub struct Traffic {
     pub bytes_in: u64,
     /// Protocol requests. Each operation of a compound counts.
     pub requests: u64,
-    /// Requests (included in `requests`) that were not executed, because an earlier part of their compound had failed.
+    /// Requests that were not executed, because an earlier part of their compound had failed. Included in `requests`.
     pub refused: u64,
     pub breaks: u64,
     pub connections: u64,
@@ -107,7 +107,7 @@ pub struct KeptHandles {
     pub lost: u64,
     /// Calls sent again after a connection was lost without an answer.
     pub sent_again: u64,
-    /// Connections lost by sessions that continued on other connections.
+    /// Number of connections that were lost while their session continued on others.
     pub channels_lost: u64,
 }
 
@@ -130,8 +130,8 @@ impl KeptHandles {
 /// in which the server sends them.
 ///
 /// A failure of a method itself (not of a call) means that the connection is gone, with every handle, lock and call;
-/// `connect` may make a new one. A protocol whose handles outlive a connection reconnects by itself, and fails only
-/// when it gives up. The task's deadline (`Executor::set_deadline`) bounds every wait.
+/// `connect` may establish a new one. A protocol whose handles outlive a connection reconnects by itself, and fails
+/// only when it gives up. The task's deadline (`Executor::set_deadline`) bounds every wait.
 ///
 /// What differs between protocols:
 ///
@@ -149,7 +149,7 @@ pub trait FileClient {
     /// Connects and logs on. Does nothing if a connection exists.
     fn connect(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Sends a call, or queues it for the server's flow control.
+    /// Sends a call, or queues it until the server's flow control permits it.
     fn begin(&mut self, call: &Call<'_>) -> impl Future<Output = Result<CallId, Failure>>;
 
     /// Starts a write directly from pages if the client supports it. Returns None if the client does not: then use
@@ -174,7 +174,7 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Waits for the next event. Requires an outstanding call or a possible break.
+    /// Waits for the next event. Call it only if a call is outstanding or a break is possible.
     fn next(&mut self) -> impl Future<Output = Result<Event<'_>, Failure>>;
 
     /// Reads directly into `into` if the client is synchronous. Returns None if the client is not: then use `begin`.
@@ -187,8 +187,8 @@ pub trait FileClient {
         std::future::ready(None)
     }
 
-    /// Waits for a break until `due_ns`. None: no break has arrived. With a past time, returns without waiting;
-    /// repeated calls must nevertheless return a break soon after its arrival.
+    /// Waits for a break until `due_ns`. None: no break has arrived. If `due_ns` has passed, returns without waiting.
+    /// Even then, repeated calls must return a break soon after its arrival.
     fn break_until(&mut self, due_ns: u64) -> impl Future<Output = Result<Option<Break>, Failure>>;
 
     /// Acknowledges a break. Waits for the server's answer only if flow control needs it. Not used by
@@ -197,9 +197,9 @@ pub trait FileClient {
         std::future::ready(Ok(()))
     }
 
-    /// Returns whether the server may lose unstable writes although the session continues, which another verifier
-    /// shows. Writers must then keep data until a flush under the same verifier. No default, so that wrappers must
-    /// forward the call.
+    /// Returns whether the server may lose unstable writes although the session continues. A different verifier shows
+    /// such a loss. Writers must then keep data until a flush under the same verifier. No default, so that wrappers
+    /// must forward the call.
     fn loses_unstable_writes(&self) -> bool;
 
     /// Returns whether the server also leases directories. Known after `connect`.
@@ -210,7 +210,7 @@ pub trait FileClient {
     /// Cuts the connection, to measure the cost of recovery. Does nothing if there is none.
     fn cut(&mut self) {}
 
-    /// Ends the session as far as possible. Ignores failures.
+    /// Ends the session as well as possible. Ignores failures.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
     /// Returns what this client has sent and received so far.
@@ -231,7 +231,7 @@ pub trait FileClient {
     fn max_write_bytes(&self) -> u32;
 }
 
-/// Forwards what a wrapper of a `FileClient`, its field `client`, passes on unchanged.
+/// Implements the methods that a wrapper of a `FileClient` forwards unchanged to its field `client`.
 #[macro_export]
 macro_rules! forward_to_client {
     () => {
@@ -269,8 +269,7 @@ pub trait Files: Sized {
         data: &mut impl FnMut(&[u8]),
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Reads up to the end of `into`, starting at `offset`, as far as the file reaches. Returns the number of bytes
-    /// read.
+    /// Fills `into` from `offset`, up to the end of the file. Returns the number of bytes read.
     fn read_into(
         &mut self,
         handle: Handle,
@@ -287,7 +286,7 @@ pub trait Files: Sized {
     fn finish(&mut self) -> impl Future<Output = Result<(), Failure>>;
 }
 
-/// Reads into `into` with a single call, copying the data that it passes. Returns the number of bytes read.
+/// Reads into `into` with a single call, and copies the data. Returns the number of bytes read.
 pub(crate) async fn read_in_pieces(
     files: &mut impl Files,
     handle: Handle,

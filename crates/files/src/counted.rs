@@ -99,7 +99,7 @@ pub struct Breaks {
     pub came: u64,
     /// Breaks that the server waits for.
     pub to_answer: u64,
-    /// Breaks in `to_answer` that were answered by an acknowledgement rather than a close.
+    /// Breaks in `to_answer` that were answered by an acknowledgement, not by a close.
     pub answered: u64,
     /// Time from a break's arrival to its answer, in nanoseconds. None if there were no breaks, to save memory.
     pub answer_time: Option<Histogram>,

@@ -1,6 +1,6 @@
-//! The calls to a file server, whatever the protocol, their replies, and the interface of a protocol's client. There
-//! are two ways to use a client: [`Uncached`] sends each call; [`Cache`] works as a workstation's redirector does, with
-//! oplocks, pages, write-behind and deferred close.
+//! The calls to a file server and their replies, independent of the protocol, and the interface of a protocol's client.
+//! There are two ways to use a client. [`Uncached`] sends each call. [`Cache`] works like a workstation's redirector,
+//! with oplocks, pages, write-behind and deferred closes.
 
 mod beginning;
 mod cache;

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_are_the_bytes_that_are_meant() {
+    fn the_pieces_contain_the_bytes_of_the_range() {
         let all: Vec<u8> = (1..4).flat_map(|page| [page; PAGE]).collect();
         for bytes in [
             0..3 * PAGE,

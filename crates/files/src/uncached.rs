@@ -1,4 +1,4 @@
-//! Files without a cache: every call goes to the server at once, as by a client with oplocks off.
+//! Files without a cache: every call goes to the server at once, as in a client with oplocks switched off.
 
 use crate::call::{Caching, Call, Handle, Reply, Stability};
 use crate::client::{read_in_pieces, CallId, Event, FileClient, Files, Verifier};
@@ -9,7 +9,7 @@ use dyno_measure::{Failure, Fault};
 pub struct Uncached<C> {
     client: C,
     as_sent: bool,
-    /// Verifier of the first write or flush that was answered in this session.
+    /// Verifier in the first answer to a write or flush of this session.
     verifier: Option<Verifier>,
 }
 
@@ -46,7 +46,7 @@ impl<C: FileClient> Uncached<C> {
     pub async fn begin(&mut self, call: &Call<'_>) -> Result<CallId, Failure> {
         let mut call = *call;
         if let Call::Write { stability, .. } = &mut call {
-            // Request durable writes, because no data is kept that could be sent again.
+            // Request durable writes: no copy of the data is kept that could be sent again.
             if self.client.loses_unstable_writes() && !self.as_sent {
                 *stability = Stability::File;
             }

@@ -15,18 +15,18 @@ use rustix::io::Errno;
 struct Case {
     fault: Fault,
     status: u32,
-    /// TLS alert (RFC 8446, section 6). 0 (close_notify) means no alert.
+    /// TLS alert (RFC 8446, section 6). 0 (close_notify): no alert.
     alert: u32,
     redirect: Redirect,
     /// Name of the table that the failure's detail refers to.
     table: &'static str,
-    /// Whether the body has another length than it should.
+    /// Whether the length of the body is wrong.
     has_other_length: bool,
-    /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR) means none.
+    /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR): none.
     http2_code: u32,
     /// Error of the system call that failed.
     errno: Option<Errno>,
-    /// Whether the failure names a broken rule of HTTP, which shows that the server speaks HTTP.
+    /// Whether the failure names a violated rule of HTTP. If so, the server speaks HTTP.
     names_rule: bool,
     is: Circumstances,
 }
@@ -85,7 +85,7 @@ impl Case {
     }
 }
 
-/// Returns the name of the response header that explains a failure further.
+/// Returns the name of the response header that explains a failure in more detail.
 #[must_use]
 pub fn explaining(failure: &Failure) -> Option<&'static str> {
     let Detail::Status(status) = failure.detail else {
@@ -143,8 +143,8 @@ const PROTOCOL: &[Row] = &[
     ),
     (
         |case| case.names_rule && case.fault == Fault::MalformedHead,
-        "The server, or a proxy in front of it, breaks this rule of HTTP: curl -v shows the head of the answer. Look \
-         at what sets this field there.",
+        "The server, or a proxy in front of it, violates this rule of HTTP: curl -v shows the head of the \
+         answer. Check what sets this field there.",
     ),
     (
         |case| case.fault == Fault::MalformedHead,
@@ -176,8 +176,8 @@ const CONNECTION: &[Row] = &[
     (
         // ENHANCE_YOUR_CALM
         |case| case.http2_code == 11,
-        "The server takes so many requests for an attack, and ends the connection: use fewer --streams, or a lower \
-         --rate (or --max-rate), or raise its limits for one client.",
+        "The server treats this many requests as an attack, and closes the connection: use fewer --streams, \
+         or a lower --rate (or --max-rate), or raise its limits for one client.",
     ),
     (
         // INADEQUATE_SECURITY
@@ -187,7 +187,7 @@ const CONNECTION: &[Row] = &[
     (
         // HTTP_1_1_REQUIRED
         |case| case.http2_code == 13,
-        "The server serves this URL over HTTP/1.1 alone, as IIS does with Windows log-on: leave out --http2.",
+        "The server serves this URL only over HTTP/1.1, as IIS does with Windows log-on: leave out --http2.",
     ),
     (
         |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
@@ -196,9 +196,9 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.table == ENDED,
-        "Look at the server's log: it ended a connection of HTTP/2 before it had answered all its requests. It may have \
-         restarted, or a process of it crashed, or it limits the connection (nginx: keepalive_requests, \
-         keepalive_time) without answering the last requests: use fewer --streams.",
+        "Look at the server's log: it closed an HTTP/2 connection before it had answered all requests. It \
+         may have restarted, or a process of it crashed, or it limits the connection (nginx: \
+         keepalive_requests, keepalive_time) without answering the last requests: use fewer --streams.",
     ),
     (
         |case| case.is.is_unix && case.errno == Some(Errno::NOENT),
@@ -215,8 +215,8 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.is.is_unix && case.fault == Fault::ConnectionRefused,
-        "The file is there, but nobody listens on it: it may be left over from a server that has ended, or be no socket \
-         at all. Start the server, or check the path.",
+        "The file is there, but nobody listens on it: it may be left over from a server that has ended, or \
+         may not be a socket. Start the server, or check the path.",
     ),
     (
         |case| case.fault == Fault::ConnectionRefused,
@@ -233,24 +233,26 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.table == "HTTP begun",
-        "The answer begins and does not end in time. If it never ends, as an event stream or a live video, use \
-         another URL. Otherwise --timeout gives it longer.",
+        "The answer begins and does not end in time. If it never ends, as an event stream or a live video, \
+         use another URL. Otherwise give it more time with --timeout.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.has_other_length,
-        "The server declares more bytes than arrived in time. Its Content-Length may be wrong (a filter changes the \
-         body and keeps the length), or it hangs. If it only sends slowly, --timeout gives it longer.",
+        "The server declares more bytes than arrived in time. Its Content-Length may be wrong (a filter \
+         changes the body and keeps the length), or it hangs. If it only sends slowly, give it more time \
+         with --timeout.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.names_no_site(),
-        "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
-         If it drops requests for unknown hosts (HAProxy: silent-drop), use the site's name with --resolve \
-         NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Something else than a web server may also listen there.",
+        "Look at the server's log: it accepts connections and does not answer in time. Give it more time \
+         with --timeout. If it drops requests for unknown hosts (HAProxy: silent-drop), use the site's name \
+         with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Or the program that listens there is not \
+         a web server.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout,
-        "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it longer. \
-         Something else than a web server may also listen there.",
+        "Look at the server's log: it accepts connections and does not answer in time. Give it more time \
+         with --timeout. Or the program that listens there is not a web server.",
     ),
     (
         |case| case.fault == Fault::IdleClose,
@@ -261,18 +263,19 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.ends_silently() && case.names_no_site() && case.is.tls,
-        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL names no \
-         site: use the site's name with --resolve NAME:PORT:ADDRESS, which also sends it in the handshake (SNI), or \
-         give -H 'Host: NAME'. Otherwise look at the server's log: it ends connections without an answer. A TCP load \
-         balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs.",
+        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
+         not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, which also sends it in the \
+         handshake (SNI), or give -H 'Host: NAME'. Otherwise look at the server's log: it ends connections \
+         without an answer. A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no running \
+         backend.",
     ),
     (
         |case| case.ends_silently() && case.names_no_site(),
-        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL names no \
-         site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If it speaks TLS on \
-         this port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 or v2). A TCP \
-         load balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs. Otherwise look at its log: \
-         it ends connections without a complete answer.",
+        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
+         not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If \
+         it speaks TLS on this port, use https:// in place of http://; if it expects the PROXY protocol, use \
+         --proxy-protocol (v1 or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no \
+         running backend. Otherwise look at its log: it ends connections without a complete answer.",
     ),
     (
         |case| case.fault == Fault::ClosedEarly && (case.table == CHUNKED || case.has_other_length),
@@ -287,14 +290,14 @@ const CONNECTION: &[Row] = &[
             );
             ended && (case.is.tls || case.is.answers_others)
         },
-        "Look at the server's log: it ends connections without a complete answer. A TCP load balancer or tunnel there \
-         (HAProxy, ssh -L) may have no backend that runs.",
+        "Look at the server's log: it ends connections without a complete answer. A TCP load balancer or \
+         tunnel there (HAProxy, ssh -L) may have no running backend.",
     ),
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),
-        "Look at the server's log: it ends connections without a complete answer. If it speaks TLS on this port, \
-         use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 or v2). A TCP load \
-         balancer or tunnel there (HAProxy, ssh -L) may have no backend that runs.",
+        "Look at the server's log: it ends connections without a complete answer. If it speaks TLS on this \
+         port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 \
+         or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no running backend.",
     ),
 ];
 
@@ -310,8 +313,8 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::WrongLength,
-        "The body has another length than expected: look at it with curl. Correct --expect-bytes if it is given. \
-         Otherwise the server, or what stands between, changes or cuts it.",
+        "The body does not have the expected length: look at it with curl. Correct --expect-bytes if it is \
+         given. Otherwise the server, or a device in between, changes or truncates the body.",
     ),
     (
         |case| case.fault == Fault::WrongPage,
@@ -329,7 +332,7 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::BrokenCoding,
-        "Ask for the URL with another client, such as curl --compressed: the server, or what stands between, cuts \
-         short or damages the body that it has compressed.",
+        "Request the URL with another client, such as curl --compressed: the server, or a device in between, \
+         truncates or damages the compressed body.",
     ),
 ];

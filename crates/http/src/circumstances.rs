@@ -6,7 +6,7 @@ use dyno_net::tls::ClientCertificate;
 
 /// Circumstances of a client that the hints depend on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
+#[allow(clippy::struct_excessive_bools)] // Each flag is an independent fact.
 pub struct Circumstances {
     pub tls: bool,
     pub http2: bool,
@@ -26,7 +26,7 @@ pub struct Circumstances {
     pub proxy_protocol: bool,
     /// The server redirects to the URL that was requested.
     pub redirects_to_itself: bool,
-    /// The server answered other requests of the level well.
+    /// The server answered other requests of the level without error.
     pub answers_others: bool,
     /// What the server asks for with status 401.
     pub challenge: Challenge,
@@ -35,7 +35,7 @@ pub struct Circumstances {
 
 /// Properties of the requests on which the hints depend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
+#[allow(clippy::struct_excessive_bools)] // Each flag is an independent fact.
 pub struct Asking {
     pub is_head: bool,
     /// The requests ask the server to change something.
@@ -86,7 +86,7 @@ impl Asking {
     }
 }
 
-/// The schemes of authentication that the server offers, as far as `--auth` speaks them.
+/// Authentication schemes that the server asks for, reduced to those that `--auth` supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Challenge {
     /// Not known, or both basic and bearer.
@@ -99,7 +99,7 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    /// Judges the names of schemes that `schemes` returned, separated by commas.
+    /// Returns the challenge for the scheme names that `schemes` returned, separated by commas.
     #[must_use]
     pub fn of(names: &str) -> Self {
         let has = |wanted: &str| names.split(", ").any(|name| name.eq_ignore_ascii_case(wanted));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schemes_that_a_server_offers_are_told_from_their_parameters() {
+    fn the_schemes_that_a_server_offers_are_separated_from_their_parameters() {
         for (value, names, challenge) in [
             (
                 "Digest realm=\"x, Basic y\", nonce=\"a\"",

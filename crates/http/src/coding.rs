@@ -32,7 +32,7 @@ static CODINGS: StatusTable = StatusTable {
     name: "content codings",
     write: |code, formatter| {
         let coding = ["gzip", "deflate", "br"].get(code as usize).unwrap_or(&"coding");
-        write!(formatter, "{coding} that is damaged or cut short")
+        write!(formatter, "damaged or truncated {coding}")
     },
 };
 
@@ -275,9 +275,9 @@ fn inflate(
     }
 }
 
-/// Decodes br. The window is at most 16 MiB; the large-window variant, with up to 1 GiB, is refused. The
-/// format has no checksum. If a body arrives in one piece, this decoder accepts some wrong block lengths that
-/// the reference decoder rejects.
+/// Decodes br. The window is at most 16 MiB. The large-window variant, with up to 1 GiB, is refused. The format has no
+/// checksum. If a body arrives in one piece, this decoder accepts some wrong block lengths that the reference decoder
+/// rejects.
 struct Brotli {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     counter: Counter,

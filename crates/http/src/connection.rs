@@ -1,4 +1,5 @@
-//! The connection of one client thread: dialled when needed, kept if both sides agree, dialled again if lost.
+//! The connection of one client thread: established when needed, kept if both sides agree, and established again if
+//! lost.
 
 use crate::coding::Decoded;
 use crate::failures::{idle_close, silent};
@@ -25,13 +26,13 @@ pub struct Connecting {
     pub keep_alive: bool,
     /// Close with a reset instead of a FIN.
     pub reset: bool,
-    /// Repeat a request if the server was just closing the idle connection.
+    /// Repeat a request if the server closed the idle connection while the request was sent.
     pub repeat: bool,
     /// Limit from the intended start to the last byte.
     pub timeout_ns: u64,
 }
 
-/// Counts of HTTP/2 streams.
+/// Numbers of HTTP/2 streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Streams {
     /// All opened streams.
@@ -83,9 +84,9 @@ pub struct Connection<T: Transport = PlainTcp> {
     /// between.
     buffer: Rc<RefCell<Box<[u8]>>>,
     stream: Option<T::Stream>,
-    /// Whether some requests must not be repeated, so that the end of the last exchange is noted.
+    /// Whether some requests must not be repeated, so that the end of the last exchange is recorded.
     notes_end: bool,
-    /// End of the last exchange, in nanoseconds of the monotonic clock; 0 if not noted.
+    /// End of the last exchange, in nanoseconds of the monotonic clock; 0 if not recorded.
     ended_ns: u64,
     reader: ResponseReader,
 }
@@ -125,7 +126,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Disables Nagle's algorithm on new connections. It would hold back the end of a request in parts.
+    /// Disables Nagle's algorithm on new connections. Otherwise the kernel would delay the last part of a request.
     #[must_use]
     pub fn sending_at_once(mut self) -> Self {
         self.at_once = true;

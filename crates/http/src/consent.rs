@@ -1,10 +1,10 @@
-//! Load is sent only to servers that its sender may load. The engine accepts only a `Target`, and
-//! `Target::open` is the only way to create one.
+//! Load is sent only to servers that the user may load. The engine accepts only a `Target`, and `Target::open` is the
+//! only way to create one.
 //!
-//! A target on loopback is the user's own, unless there is a token for it. Any other target must serve a
-//! document under a path that contains the user's secret token. Only somebody who knows the token and can
-//! write to that server can create this document: a server that answers every request, or echoes the request,
-//! does not pass. The name is resolved once, so load goes to the address that passed.
+//! A target on loopback is the user's own, unless there is a token for it. Any other target must serve a document under
+//! a path that contains the user's secret token. Only somebody who knows the token and can write to that server can
+//! create this document. A server that answers every request, or echoes the request, does not pass. The name is
+//! resolved once, so load goes to the address that passed.
 //!
 //! `Target` can be neither built nor changed elsewhere:
 //!
@@ -48,7 +48,7 @@ pub enum Trusting {
     Anybody,
 }
 
-/// Where to connect instead of the URL's host, which the request still names.
+/// Where to connect instead of the URL's host. The request still contains the URL's host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectTo {
     /// This address, at the URL's port.
@@ -68,7 +68,7 @@ pub struct Opening {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// Certificate for servers that ask the client for one.
     pub identity: Option<Identity>,
-    /// Whether single requests use HTTP/2, like the load; otherwise they use HTTP/1.1.
+    /// Whether single requests outside of load use HTTP/2, like the load. Otherwise they use HTTP/1.1.
     pub http2: bool,
 }
 
@@ -282,7 +282,7 @@ fn split_url(url: &str) -> Result<Parts, TargetError> {
         _ => return refuse("a URL begins with http:// or https://"),
     };
     if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return refuse("a URL has no blanks, control or non-ASCII characters; percent-encode them");
+        return refuse("a URL can't have blanks, control or non-ASCII characters; percent-encode them");
     }
     let (host, path) = match rest.find('/') {
         Some(slash) => rest.split_at(slash),
@@ -293,7 +293,7 @@ fn split_url(url: &str) -> Result<Parts, TargetError> {
         return refuse("there is no plain host[:port] after the scheme");
     }
     if secure && !named.is_some_and(|(name, _)| can_be_certified(name)) {
-        return refuse("no certificate can be for such a host");
+        return refuse("no certificate can be issued for such a host");
     }
     if path.contains('#') {
         return refuse("a fragment (#...) is not sent to servers; leave it out");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_split_into_what_the_request_needs() {
+    fn a_url_is_split_into_the_parts_that_a_request_needs() {
         check("http://127.0.0.1", Some(("127.0.0.1", "/")));
         check("http://127.0.0.1:8080/", Some(("127.0.0.1:8080", "/")));
         check(
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_could_mean_something_else_is_refused() {
+    fn an_ambiguous_url_is_refused() {
         for url in [
             "",
             "http://",

@@ -1,4 +1,4 @@
-//! One GET outside of load: to ask for consent, to look at a server, to prove who answers. Uses the sockets,
+//! One GET outside of load: to ask for consent, to check a server, or to prove which server answers. Uses the sockets,
 //! parser and limits of the load, and one deadline.
 
 use crate::consent::Target;
@@ -34,8 +34,8 @@ enum Asked {
 }
 
 impl Target {
-    /// Sends `GET path` on a new connection and reads the answer until `deadline_ns` (monotonic clock). Keeps
-    /// the first `most_bytes` of the body, and over HTTP/1 reads no further.
+    /// Sends `GET path` on a new connection and reads the answer until `deadline_ns` (monotonic clock). Keeps the first
+    /// `most_bytes` of the body. Over HTTP/1, it does not read the rest.
     pub fn get(&self, path: &str, deadline_ns: u64, most_bytes: usize) -> Result<Answer, Failure> {
         let request = if self.speaks_http2() {
             let maker = RequestMaker::new(self.host(), self.is_secure(), &Shape::default());

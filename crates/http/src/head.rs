@@ -26,7 +26,7 @@ pub struct Head {
     redirect: Redirect,
 }
 
-/// What a redirect probably asks for, judged by its head.
+/// What a redirect probably asks for, according to its head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Redirect {
     #[default]
@@ -37,7 +37,7 @@ pub enum Redirect {
 }
 
 impl Redirect {
-    /// Reads one header of a redirect. A log-in page explains more than a cookie.
+    /// Reads one header of a redirect. A log-in page takes precedence over a cookie.
     pub fn read(&mut self, name: &[u8], value: &[u8]) {
         match name.len() {
             8 if name.eq_ignore_ascii_case(b"location") && is_log_in(value) => *self = Self::LogIn,
@@ -79,7 +79,7 @@ static STATUS_CODES: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// A broken rule of HTTP framing.
+    /// A violated rule of HTTP framing.
     enum Broken {
         Length "Content-Length is not a number, or it has several different values (RFC 9110, 8.6)"
         LengthAndCoding "the response has both Content-Length and Transfer-Encoding (RFC 9112, 6.3)"
@@ -93,14 +93,14 @@ static RULES: StatusTable = StatusTable {
     write: Broken::write_rule,
 };
 
-/// Reason for refusing a response that may be right, but is not supported.
+/// Reason for refusing a response that may be valid, but is not supported.
 static UNSUPPORTED: StatusTable = StatusTable {
     name: UNSUPPORTED_CODING,
     write: |_, formatter| {
-        formatter.write_str("the response has a transfer coding that is not supported here: only chunked is")
+        formatter.write_str("the response has an unsupported transfer coding: only chunked is supported")
     },
 };
-/// Name of the table in the failure of a response with another transfer coding than chunked.
+/// Name of the status table for responses whose transfer coding is not chunked.
 pub(crate) const UNSUPPORTED_CODING: &str = "HTTP/1 transfer codings";
 
 impl From<Broken> for Failure {
@@ -299,8 +299,8 @@ impl Fields {
         !self.close && (version == 1 || self.keep_alive)
     }
 
-    /// Applies RFC 9112, section 6.3. Refuses Content-Length together with chunked, because the combination
-    /// enables response smuggling.
+    /// Applies RFC 9112, section 6.3. Refuses Content-Length together with chunked, because the combination makes
+    /// response smuggling possible.
     fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
         match (status, self.chunked, self.length) {
             (101, ..) => Err(Broken::Switch.into()),
@@ -326,7 +326,7 @@ mod tests {
     use super::content_length;
 
     #[test]
-    fn a_length_may_be_said_several_times_if_it_is_the_same() {
+    fn a_length_may_be_repeated_with_the_same_value() {
         for (value, before, expected) in [
             ("5", None, Some(5)),
             ("5", Some(5), Some(5)),

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_go_to_their_requests_wherever_the_bytes_are_cut() {
+    fn responses_reach_their_requests_however_the_bytes_are_divided() {
         let chunked = "HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         let interim = "HTTP/1.1 103 Early\r\n\r\n";
         let empty = "HTTP/1.1 204 None\r\n\r\n";
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_behind_the_last_response_was_not_processed() {
+    fn requests_after_the_last_response_were_not_processed() {
         let mut pipeline = opened(3);
         let last = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
         pipeline.feed(last.as_bytes()).expect("it is right");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_may_end_with_the_connection_and_what_is_behind_it_was_not_processed() {
+    fn a_body_may_end_with_the_connection_and_later_requests_were_not_processed() {
         let mut pipeline = opened(2);
         pipeline.feed(b"HTTP/1.1 200 OK\r\n\r\nabc").expect("it is right");
         pipeline.end();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_request_is_given_up_and_those_behind_it_get_their_own_responses() {
+    fn a_late_request_fails_and_later_requests_get_their_own_responses() {
         let mut pipeline = opened(2);
         pipeline.cancel(0, Fault::ResponseTimeout.into());
         assert_eq!(ended(&mut pipeline)[0].1, Err(Fault::ResponseTimeout));
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_stops_is_told_with_its_length() {
+    fn a_response_that_stops_is_reported_with_its_length() {
         let mut pipeline = opened(2);
         let begun = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc";
         pipeline.feed(begun.as_bytes()).expect("it is right");

@@ -1,5 +1,5 @@
-//! Header of HAProxy's PROXY protocol, sent first on each connection. It names the connection's own
-//! addresses. Source: HAProxy, proxy-protocol.txt, versions 1 and 2.
+//! Header of HAProxy's PROXY protocol, sent first on each connection. It contains the addresses of the connection
+//! itself. Source: HAProxy, proxy-protocol.txt, versions 1 and 2.
 
 use dyno_net::Preamble;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_written_as_its_specification_shows_it() {
+    fn a_header_is_written_as_in_its_specification() {
         let ipv4 = addresses("192.168.0.1:56324", "192.168.0.11:443");
         assert_eq!(
             version_1(ipv4),

@@ -32,7 +32,7 @@ pub const USER_AGENT: &str = "serverdyno";
 /// The parts of a request other than its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// Capital letters and hyphens; not CONNECT.
+    /// Capital letters and hyphens. CONNECT is not allowed.
     pub method: String,
     /// Further fields. `Host` and `User-Agent` replace the defaults.
     pub fields: Vec<(String, String)>,
@@ -71,7 +71,7 @@ const OURS: [(&str, &str); 7] = [
     ),
     (
         "content-length",
-        "it follows from the body: --data or --data-file of dyno load",
+        "it follows from the body (--data or --data-file of dyno load)",
     ),
     (
         "expect",
@@ -81,7 +81,7 @@ const OURS: [(&str, &str); 7] = [
         "keep-alive",
         "keep_alive decides it: connections are kept by default, --no-keep-alive of dyno load closes them",
     ),
-    ("te", "only its value trailers can be sent, over HTTP/2"),
+    ("te", "only the value trailers can be sent, and only over HTTP/2"),
     (
         "transfer-encoding",
         "leave it out: a body is sent with its Content-Length",
@@ -103,7 +103,8 @@ impl Shape {
         let mut found = Vec::new();
         if !is_method(&self.method) {
             found.push(format!(
-                "method {:?} is not capital letters and hyphens, or is CONNECT",
+                "method {:?} can't be used: a method has only capital letters and hyphens, and CONNECT is \
+                 not supported",
                 self.method
             ));
         }
@@ -126,13 +127,14 @@ impl Shape {
     }
 }
 
-/// Returns the setting that determines a field, if it can't be given.
+/// Returns which setting determines a field, or None if the field may be given.
 fn refusal(name: &str, value: &str) -> Option<&'static str> {
     let (_, how) = OURS.iter().find(|(ours, _)| ours.eq_ignore_ascii_case(name))?;
     (!is_te_trailers(name, value)).then_some(how)
 }
 
-/// Returns whether a field is the one about connections that HTTP/2 allows (RFC 9113, section 8.2.2).
+/// Returns whether a field is `TE: trailers`, the only connection-specific field that HTTP/2 allows (RFC 9113, section
+/// 8.2.2).
 fn is_te_trailers(name: &str, value: &str) -> bool {
     name.eq_ignore_ascii_case("te") && value.trim().eq_ignore_ascii_case("trailers")
 }
@@ -178,7 +180,7 @@ impl RequestStyle {
             }
         }
         for (name, value) in &shape.fields {
-            // Over HTTP/1, TE concerns the connection alone (RFC 9110, section 10.1.4).
+            // Over HTTP/1, TE applies only to the connection (RFC 9110, section 10.1.4).
             if !is_te_trailers(name, value) {
                 head += &format!("{name}: {value}\r\n");
             }
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_declared_and_given_fields_take_the_place_of_ours() {
+    fn the_length_of_a_body_is_declared_and_given_fields_replace_the_defaults() {
         let style = RequestStyle {
             version: Version::Http11,
             keep_alive: true,
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn te_is_left_out_of_a_connection_of_http_1() {
+    fn te_is_omitted_over_http_1() {
         let style = RequestStyle {
             version: Version::Http11,
             keep_alive: true,
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_usually_has_a_body_declares_that_there_is_none() {
+    fn a_method_that_usually_has_a_body_declares_length_0_without_one() {
         for (method, length) in [
             ("POST", "Content-Length: 0\r\n"),
             ("PUT", "Content-Length: 0\r\n"),
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_could_break_out_of_its_request_is_refused() {
+    fn a_shape_that_could_inject_into_its_request_is_refused() {
         let problems = |method: &str, name: &str, value: &str| {
             let fields = vec![(name.to_owned(), value.to_owned())];
             let (method, body) = (method.to_owned(), None);
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_header_stands_only_where_the_version_needs_it() {
+    fn the_connection_header_is_sent_only_if_the_version_needs_it() {
         check(Version::Http10, false, "GET /a HTTP/1.0\r\n{}\r\n");
         check(
             Version::Http10,

@@ -32,7 +32,7 @@ impl Default for Limits {
 
 /// Receives the contents of a response.
 pub trait Body {
-    /// Returns whether `field` shall be called for the final head. Usually false under load.
+    /// Returns whether `field` is to be called for the final head. Usually false under load.
     fn wants_fields(&mut self) -> bool {
         false
     }
@@ -214,8 +214,7 @@ impl ResponseReader {
 
     /// Processes the next bytes.
     ///
-    /// # Errors
-    /// What is wrong with the response. The connection is then unusable.
+    /// # Errors The response is invalid. The connection is then unusable.
     pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         match self.feed_first(data, body)? {
             (_, taken) if taken < data.len() => Err(self.excess()),
@@ -223,8 +222,8 @@ impl ResponseReader {
         }
     }
 
-    /// Processes the next bytes of a connection that may carry further responses. Returns how many belong to
-    /// this one.
+    /// Processes the next bytes of a connection that may carry further responses. Returns how many of them belong to
+    /// this response.
     pub fn feed_first(&mut self, data: &[u8], body: &mut impl Body) -> Result<(Progress, usize), Failure> {
         let progress = self.feed_all(data, body)?;
         let surplus = std::mem::take(&mut self.surplus);

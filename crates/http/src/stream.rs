@@ -36,13 +36,13 @@ pub struct Handshake {
     pub agreed: Agreed,
 }
 
-/// A new connection, on which the first bytes were sent.
+/// A new connection on which the first bytes have been sent.
 #[derive(Debug)]
 pub struct Opened<S> {
     pub stream: S,
-    /// When the TCP connection was established, in nanoseconds of the monotonic clock.
+    /// Time at which the TCP connection was established, in nanoseconds of the monotonic clock.
     pub stood_ns: u64,
-    /// Set if there was a handshake.
+    /// The TLS handshake, or None without TLS.
     pub handshake: Option<Handshake>,
 }
 
@@ -56,8 +56,7 @@ pub trait Stream: Debug {
 
     /// Waits until `receive` may return data or the end.
     ///
-    /// # Errors
-    /// `Fault::ResponseTimeout` once the task's deadline has passed.
+    /// # Errors `Fault::ResponseTimeout` once the task's deadline has passed.
     fn readable(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
     /// Receives once, into `buffer` if needed, and passes the data to `take` until it is done. Only after

@@ -1,4 +1,4 @@
-//! TLS as the layer below HTTP, and the share of connections that resume a session.
+//! TLS as the layer below HTTP. A given share of the connections resumes a session.
 
 use crate::h2;
 use crate::response::Progress;
@@ -11,10 +11,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 const LATE: Fault = Fault::ResponseTimeout;
-/// Maximum number of bytes of a request in parts that are encrypted before they are sent.
+/// Maximum number of bytes that are encrypted at once if a request consists of several parts.
 const ENCRYPTED_AT_ONCE: usize = 64 * 1024;
 
-/// Returns true for an exact share of the calls, evenly spaced.
+/// Sequence of booleans in which an exact share, evenly spaced, is true.
 #[derive(Debug, Clone, Copy)]
 pub struct EvenShare {
     share: f64,
@@ -104,7 +104,7 @@ impl Stream for Channel<ClientSide> {
                 return Channel::send_pair(self, first, second, LATE).await;
             }
         }
-        // Bounds what is encrypted and not yet sent.
+        // Limit the encrypted bytes that have not been sent yet.
         for piece in parts.iter().flat_map(|part| part.chunks(ENCRYPTED_AT_ONCE)) {
             Channel::send_all(self, piece, LATE).await?;
         }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_met_exactly_and_evenly() {
+    fn the_share_is_exact_and_even() {
         for (share, expected) in [(0.0, 0), (0.25, 250), (0.5, 500), (1.0, 1000)] {
             let mut even = EvenShare::new(share);
             let answers: Vec<bool> = (0..1000).map(|_| even.next()).collect();

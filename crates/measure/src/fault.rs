@@ -5,9 +5,9 @@ use crate::{named_enum, ProtocolStatus, StatusTable};
 use std::fmt;
 
 named_enum! {
-    /// The side that caused a fault, as named in records: the server under test, the network, the generator
-    /// (which invalidates all figures of the level), or the expected content, if a well-formed answer was
-    /// wrong.
+    /// The side that caused a fault, as named in records: the server under test, the network, or the generator, whose
+    /// faults invalidate all figures of the level. The fourth side, "check", means that a well-formed answer had the
+    /// wrong content.
     pub enum Side {
         Server "server"
         Network "network"
@@ -29,7 +29,7 @@ named_enum! {
         ExcessData "excess_data" "more bytes arrived than the response declared"
         ErrorStatus "error_status" "the server answered with a status that is not a success"
         ConnectionReset "connection_reset" "the connection was reset"
-        MalformedMessage "malformed_message" "a message of the server breaks its protocol"
+        MalformedMessage "malformed_message" "a message from the server violates the protocol"
         WrongSignature "wrong_signature" "a message's signature or encryption does not verify"
         NoCredit "no_credit" "the server granted no credit for another request"
         SessionRefused "session_refused" "the server refused the protocol, the log-on or the share"
@@ -50,9 +50,9 @@ named_enum! {
         NoProgram "no_program" "the server has no dynamic page at the path that the suite requests"
         ProgramFailed "program_failed" "the server reports that the program of the dynamic page failed"
         NotHttp2 "not_http2" "the server does not speak HTTP/2"
-        MalformedFrame "malformed_frame" "a frame breaks the rules of HTTP/2"
-        BrokenCompression "broken_compression" "the compression of headers (HPACK) breaks its rules"
-        WindowExceeded "window_exceeded" "the server breaks the flow control of HTTP/2"
+        MalformedFrame "malformed_frame" "a frame violates HTTP/2"
+        BrokenCompression "broken_compression" "the compressed headers violate HPACK"
+        WindowExceeded "window_exceeded" "the server violates the flow control of HTTP/2"
         FrameFlood "frame_flood" "the server keeps sending frames that are not part of a response"
         IdleClose "idle_close" "the server closed a kept connection while the next request was sent"
         StreamReset "stream_reset" "the server reset the stream"
@@ -75,7 +75,7 @@ named_enum! {
         having read it"
         WrongPage "wrong_page" "the dynamic page does not match its request"
         MissingValue "missing_value" "the answer lacks a value that later steps of the session need"
-        UnusableValue "unusable_value" "a value of an answer can't be sent in a later step of the session"
+        UnusableValue "unusable_value" "a value from an answer can't be sent in a later step of the session"
         UntrustedCertificate "untrusted_certificate" "no trusted authority has signed the server's \
         certificate"
         WrongCertificateName "wrong_certificate_name" "the server's certificate is for another name"
@@ -171,7 +171,7 @@ pub enum Detail {
     Status(ProtocolStatus),
     /// The session was refused: at which step or why, and the status if there was one.
     Refused {
-        /// Step or reason. Its text replaces the text of the fault.
+        /// Step or reason. Its text replaces that of the fault.
         step: ProtocolStatus,
         /// Status sent by the server.
         status: Option<ProtocolStatus>,
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_told_behind_the_fault_and_a_refused_step_in_its_place() {
+    fn the_status_follows_the_text_of_a_fault_but_a_refused_step_replaces_it() {
         let of = |code, table| ProtocolStatus { code, table };
         check(
             Detail::Status(of(503, &STATUSES)),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_of_a_session_is_told_by_its_name() {
+    fn the_text_names_the_missing_value_of_a_session() {
         let name = ValueName::new("csrf_2").expect("a name");
         let failure = Failure {
             fault: Fault::MissingValue,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_listed_at_its_discriminant_under_a_name_of_its_own() {
+    fn every_fault_is_listed_at_its_discriminant_and_has_a_unique_name() {
         let names: std::collections::BTreeSet<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
         assert_eq!(names.len(), Fault::ALL.len());
         for (index, fault) in Fault::ALL.iter().enumerate() {

@@ -15,7 +15,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
 const HEADER_BYTES: usize = 40;
 
-/// Histogram of nanoseconds. Histograms are equal if their samples are. Serialised as a byte string.
+/// Histogram of nanoseconds, serialised as a byte string. Two histograms are equal if they have the same samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     inner: hdrhistogram::Histogram<u64>,
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_clipped_however_long_it_took() {
+    fn even_extremely_long_times_are_not_clipped() {
         let mut histogram = Histogram::new();
         for value in [0, 1, 1_000, crate::NS_PER_S * 3600 * 24 * 365] {
             histogram.record(value);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_bring_back_the_same_histogram() {
+    fn a_histogram_survives_serialisation() {
         let mut histogram = Histogram::new();
         (1..10_000).for_each(|value| histogram.record(value * 17));
         let back = Histogram::from_bytes(&histogram.to_bytes());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deviation_is_that_of_the_samples() {
+    fn the_deviation_is_computed_from_the_samples() {
         let mut histogram = Histogram::new();
         assert_eq!(histogram.deviation(), 0.0);
         [2, 4, 4, 4, 5, 5, 7, 9]
@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_refused_in_words() {
+    fn garbage_is_refused_with_a_message() {
         assert!(Histogram::from_bytes(b"not one").is_err());
     }
 
     #[test]
-    fn a_header_that_claims_more_than_there_is_costs_nothing() {
+    fn a_header_that_claims_too_many_values_allocates_nothing() {
         let honest = Histogram::new().to_bytes();
         let claiming = |at: usize, value: u32| {
             let mut bytes = honest.clone();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merged_histogram_holds_the_samples_of_both() {
+    fn a_merged_histogram_has_the_samples_of_both() {
         let (mut left, mut right) = (Histogram::new(), Histogram::new());
         left.record(10);
         right.record(1_000_000_000);

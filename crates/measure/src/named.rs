@@ -1,9 +1,9 @@
 //! Declares enums whose variants have names in records, settings or on the wire. Derive crates such as strum
 //! need imported traits, and lack constants and descriptions.
 
-/// Declares an enum from a table with one variant per line: `Variant "name"`, `Variant "name" "words"` or
-/// `Variant = code "name"`. Generates `ALL` in table order, `name()`, `of_name()` and `write_rule()`, and `words()` or
-/// `of_code()` if the table has descriptions or codes.
+/// Declares an enum from a table with one variant per line: `Variant "name"`, `Variant "name" "words"` or `Variant =
+/// code "name"`. Generates `ALL` in table order, `name()`, `of_name()` and `write_rule()`, and `words()` or `of_code()`
+/// if the table has descriptions or codes.
 #[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $Enum:ident { $($variant:ident $name:literal)* }) => {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_codes_lead_back_to_their_variants() {
+    fn names_and_codes_convert_back_to_their_variants() {
         assert_eq!(Coded::ALL, [Coded::Newer, Coded::Older]);
         for coded in Coded::ALL {
             assert_eq!(Coded::of_name(coded.name()), Some(coded));

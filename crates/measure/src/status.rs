@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
-/// The statuses of a protocol, or the steps at which it refuses a session.
+/// Table of a protocol's statuses, or of the steps at which it may refuse a session.
 #[derive(Debug)]
 pub struct StatusTable {
     /// Unique name of the table.
@@ -14,7 +14,7 @@ pub struct StatusTable {
 }
 
 impl StatusTable {
-    /// Returns a number of this table, as failures carry it.
+    /// Returns this number of the table in the form that failures carry.
     pub const fn status(&'static self, code: u32) -> ProtocolStatus {
         ProtocolStatus { code, table: self }
     }
@@ -47,7 +47,8 @@ impl fmt::Debug for ProtocolStatus {
     }
 }
 
-/// Texts of servers that failures show. A failure carries the index of its text. Their number is limited.
+/// Texts from servers, kept for display in failures. A failure carries the index of its text. The number of texts is
+/// limited.
 #[derive(Debug)]
 pub struct KeptTexts(Mutex<Vec<String>>);
 
@@ -60,7 +61,7 @@ impl KeptTexts {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Stores a text once. Returns its index, or one without a text if there are too many.
+    /// Stores a text once. Returns its index. If the table is full, the index has no text.
     pub fn keep(&self, text: String) -> u32 {
         let Ok(mut texts) = self.0.lock() else {
             return u32::MAX;
@@ -113,7 +114,7 @@ mod tests {
     static OTHER: StatusTable = StatusTable { name: "other", ..ONE };
 
     #[test]
-    fn a_status_is_the_same_only_within_its_table() {
+    fn statuses_are_equal_only_within_one_table() {
         let of = |table, code| ProtocolStatus { code, table };
         assert_eq!(of(&ONE, 404), of(&ONE, 404));
         assert_ne!(of(&ONE, 404), of(&ONE, 405));

@@ -16,7 +16,7 @@ pub enum Phase {
     Drain,
 }
 
-/// Length and ramps of a level, in nanoseconds.
+/// Length and ramps of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// Length including both ramps.
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_on_a_border_belongs_to_what_begins_there() {
+    fn a_time_on_a_border_belongs_to_the_phase_that_begins_there() {
         let phases: Vec<Phase> = [0, 29, 30, 269, 270, 299, 300]
             .map(|moment| OPEN_BENCHMARK.phase(moment))
             .to_vec();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_across_a_border_is_in_the_window_up_to_it() {
+    fn an_interval_across_a_border_counts_only_inside_the_window() {
         let overlap = |from, to| OPEN_BENCHMARK.overlap_ns(from, to);
         assert_eq!((overlap(0, 30), overlap(20, 35), overlap(40, 50)), (0, 5, 10));
         assert_eq!(

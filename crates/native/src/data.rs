@@ -1,5 +1,4 @@
-//! Converts all documents of the data plane to Python types, so that a new figure needs a change only in the
-//! struct that holds it.
+//! Converts every document of the data plane to Python types. A new figure therefore needs a change only in its struct.
 
 use ciborium::Value;
 use dyno_engine::LevelTally;

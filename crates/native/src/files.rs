@@ -30,7 +30,7 @@ impl Workspaces {
     #[classattr]
     const DIRECTORY: &'static str = dyno_engine::Workspaces::DIRECTORY;
 
-    /// Returns the numbers of the clients with a complete or partial workspace on the server.
+    /// Returns the numbers of the clients that have a complete or partial workspace on the server.
     fn standing(&self) -> Vec<usize> {
         self.inner.standing()
     }

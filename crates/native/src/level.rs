@@ -47,7 +47,7 @@ impl PreparedLevel {
         Load::start(py, &self.inner)
     }
 
-    /// Returns the minimum space for one client's files. None if there are no files.
+    /// Returns the minimum space for one client's files, in bytes. None if there are no files.
     fn workspace_bytes(&self, py: Python<'_>) -> Option<u64> {
         py.detach(|| self.inner.workspace_bytes())
     }

@@ -21,7 +21,7 @@ create_exception!(
     "A server gave no usable answer. The arguments are the fault's name, its side, a message and a hint."
 );
 
-/// Function called between slices in the waiting thread.
+/// Function that the waiting thread calls between slices.
 static LOOK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Makes every wait call `look` a few times per second and at its end. A wait raises what `look` raises.
@@ -52,7 +52,7 @@ pub(crate) fn in_slices<T: Send + 'static>(
             (waited, outcome)
         });
         match outcome {
-            // If the server has ended, `look` raises that instead: it may be the cause of a failure.
+            // If the server has ended, `look` raises that error instead, because it may explain a failure.
             Ok(result) => return look(py).map(|()| result),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the question panicked"))

@@ -20,8 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Interval between checks of deadlines and of the stop condition. A timeout is noticed at most this much
-/// late.
+/// Interval between checks of deadlines and of the stop condition. A timeout is detected at most this much later.
 const SWEEP_NS: u64 = 20_000_000;
 const EVENTS_AT_ONCE: usize = 1024;
 /// Maximum number of rounds in which tasks that wake each other are polled before sockets and timers get a
@@ -469,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_the_last_task_does_and_a_task_may_spawn_another() {
+    fn the_loop_ends_when_its_last_task_ends_and_a_task_may_spawn_another() {
         let executor = executor();
         let done = Rc::new(Cell::new(0));
         let (inner, counted) = (executor.clone(), done.clone());
@@ -483,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_tasks_wake_in_the_order_of_their_times_and_not_early() {
+    fn sleeping_tasks_wake_in_order_and_never_early() {
         let executor = executor();
         let woken = Rc::new(RefCell::new(Vec::new()));
         let start_ns = monotonic_ns();
@@ -500,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_wakes_a_task_that_nothing_else_would() {
+    fn a_deadline_wakes_a_task_that_has_no_other_event() {
         let executor = executor();
         let handle = executor.clone();
         executor.spawn(async move {
@@ -518,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_gives_way_lets_others_and_its_own_deadline_have_their_turn() {
+    fn a_task_that_yields_lets_other_tasks_and_its_own_deadline_run() {
         let executor = executor();
         let other_ran = Rc::new(Cell::new(false));
         let (busy, idle, ran) = (executor.clone(), executor.clone(), other_ran.clone());
@@ -537,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_drops_the_tasks_that_wait() {
+    fn a_stop_drops_waiting_tasks() {
         let executor = executor();
         let kept = Rc::new(());
         let (handle, held) = (executor.clone(), kept.clone());
@@ -550,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_drops_a_task_that_was_spawned_and_never_polled() {
+    fn a_stop_drops_a_spawned_task_that_was_never_polled() {
         let executor = executor();
         let kept = Rc::new(());
         let (handle, held) = (executor.clone(), kept.clone());

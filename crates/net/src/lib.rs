@@ -1,10 +1,9 @@
 //! The base of all protocols: an event loop for one OS thread (tasks, timers, sockets), TLS (`tls`), permitted
 //! destinations (`target`) and the bound of the rate (`pace`). Linux only, without blocking work.
 //!
-//! A task is an ordinary future. It is polled when the kernel reports an event of one of its sockets, when
-//! its timer is due, or when another task or thread wakes it. Extra polls are harmless. Reports are kept per
-//! socket, so a request on a kept connection costs two system calls (`send`, `recv`) and its share of one
-//! `epoll_wait`.
+//! A task is an ordinary future. It is polled when one of its sockets has an event, when its timer is due, or when
+//! another task or thread wakes it. Extra polls are harmless. Reports are kept per socket, so a request on a kept
+//! connection costs two system calls (`send`, `recv`) and its share of one `epoll_wait`.
 //!
 //! Each protocol's crate has its own way to ask a host for consent (`dyno_http::Target`,
 //! `dyno_smb::SmbTarget`).

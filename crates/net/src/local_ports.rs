@@ -1,10 +1,10 @@
-//! The local ports of this machine, which bound its connections to one address and port.
+//! Range of this machine's local ports. It limits the number of connections to one address and port.
 
 use std::fs;
 
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// Range of ports from which the kernel chooses those of outgoing connections (`ip_local_port_range`).
+/// Range from which the kernel chooses the local ports of outgoing connections (`ip_local_port_range`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalPorts {
     pub first: u16,
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_range_is_read_as_the_kernel_writes_it() {
+    fn the_range_is_parsed_in_the_kernels_format() {
         let range = LocalPorts::parse("32768\t60999\n");
         assert_eq!(range.map(LocalPorts::count), Some(28_232));
         assert_eq!(LocalPorts::parse("one"), None);

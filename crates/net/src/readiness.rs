@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_reported_of_a_socket_that_is_gone_does_not_reach_the_next_with_its_place() {
+    fn a_late_report_about_a_closed_socket_does_not_reach_the_next_in_its_slot() {
         let mut registry = Registry::default();
         let old = registry.insert();
         registry.remove(old);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_survives_the_way_through_the_kernel() {
+    fn a_key_is_unchanged_after_a_round_trip_through_the_kernel() {
         let key = Key {
             generation: 7,
             place: u32::MAX,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_to_who_reads_and_to_who_writes() {
+    fn an_end_is_reported_to_readers_and_writers() {
         let mut readiness = Readiness::default();
         readiness.reading.await_report(Waiter::Task(1));
         readiness.writing.await_report(Waiter::Task(2));

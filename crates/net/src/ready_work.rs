@@ -1,11 +1,10 @@
 //! Ready work: how many connections waited for the load generator rather than for the server.
 //!
-//! The generator does not see when an answer arrived, only when it asked the kernel. It knows how long it
-//! worked between two calls of `epoll_wait`, and how many answers had arrived by then. If answers arrive
-//! evenly, each waited on average half of that time before the call. Within a batch, each answer also waits
-//! for those before it. For batches i of k answers, each worked on for T, the total time that connections
-//! waited for the generator is
-//! `sum of T_i x ((k_i + 1) / 2 + k_(i+1) / 2 if the loop did not have to wait for the next batch)`
+//! The generator does not see when an answer arrived, only when it asked the kernel. It knows how long it worked
+//! between two calls of `epoll_wait`, and how many answers had arrived by then. If answers arrive evenly, each waited
+//! on average half of that time before the call. Within a batch, each answer also waits for those before it. Let batch
+//! i have k_i answers, and let the generator work on it for T_i. Then the total time that connections waited for the
+//! generator is `sum of T_i x ((k_i + 1) / 2 + k_(i+1) / 2 if the loop did not have to wait for the next batch)`
 //!
 //! Divided by the elapsed time, this is the mean number of such connections. Divided by the sum of all
 //! response times, it is the generator's share of the response time. The 1 in `k + 1` is the answer being
@@ -14,10 +13,10 @@
 //! The time to wake a sleeping thread is not included, because the arrival time of the first answer of a
 //! batch is unknown. Waiting for a CPU is measured elsewhere (`run_delay_ns`).
 
-/// Sums of the connections that waited for the generator. Those of several loops may be added.
+/// Sums for the mean number of connections that waited for the generator. The sums of several loops may be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadyWork {
-    /// Connections that waited for the generator, times nanoseconds.
+    /// Integral over time of the number of connections that waited for the generator, in connection nanoseconds.
     pub ready_ns: u64,
     /// Time in which the loop processed batches of events, in nanoseconds.
     pub busy_ns: u64,

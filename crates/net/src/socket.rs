@@ -38,7 +38,7 @@ const MOST_PARTS: usize = 1024;
 const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const READ_WRITE: EventFlags = READ.union(EventFlags::OUT);
 
-/// State of an idle connection, one without outstanding requests.
+/// State of a connection without outstanding requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
     /// Nothing happened. The connection can be reused.
@@ -171,7 +171,7 @@ impl Socket {
         self.poll_report(key, |readiness| &mut readiness.reading, context, late)
     }
 
-    /// Polls whether the kernel has reported room to send. Call it only after `try_send` returned `None`.
+    /// Polls whether the kernel has reported space in the send buffer. Call it only after `try_send` returned `None`.
     /// Only the task that polled last is woken.
     pub fn poll_writable(&self, context: &mut Context<'_>, late: Fault) -> Poll<Result<(), Failure>> {
         let key = self.register(READ_WRITE).map_err(failure)?;
@@ -265,7 +265,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends as many bytes as fit and returns their number, or `None` if there is no room.
+    /// Sends as many bytes as fit and returns their number, or `None` if the send buffer is full.
     pub fn try_send(&self, bytes: &[u8]) -> Result<Option<usize>, Failure> {
         loop {
             match net::send(&self.fd, bytes, SendFlags::NOSIGNAL) {
@@ -302,7 +302,7 @@ impl Socket {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends `first`, then `second`, in one call if the kernel has room.
+    /// Sends `first`, then `second`, in one call if the send buffer has space.
     pub async fn send_pair(&self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         let mut parts = [IoSlice::new(first), IoSlice::new(second)];
         self.send_parts(&mut parts, late).await
@@ -310,7 +310,7 @@ impl Socket {
 
     /// Sends all `parts` in order, in as few calls as possible.
     pub async fn send_parts(&self, mut parts: &mut [IoSlice<'_>], late: Fault) -> Result<(), Failure> {
-        IoSlice::advance_slices(&mut parts, 0); // skips empty parts
+        IoSlice::advance_slices(&mut parts, 0); // Skips empty parts.
         while !parts.is_empty() {
             let at_once = &parts[..parts.len().min(MOST_PARTS)];
             let control = &mut SendAncillaryBuffer::default();
@@ -480,8 +480,8 @@ impl Dialer {
 
     /// Starts a connection, on the socket `spare` if given (see `retire`). `Socket::send_first` completes it.
     ///
-    /// # Errors
-    /// Why the connection failed. `Fault::NoPorts` means that other source addresses had no free port either.
+    /// # Errors The reason why the connection failed. `Fault::NoPorts` means that the other source addresses had no
+    /// free port either.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
             socket.readiness(Readiness::forget);

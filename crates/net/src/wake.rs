@@ -1,8 +1,7 @@
 //! Wakers: how sockets, timers, tasks and other threads wake a task.
 //!
-//! A wake on the loop's own thread appends a number to a thread-local list. A wake from another thread takes
-//! a lock and writes to an eventfd, for which the loop waits as for a socket. So the loop reads shared state
-//! only after such a wake.
+//! A wake on the loop's own thread appends a number to a thread-local list. A wake from another thread takes a lock and
+//! writes to an eventfd, on which the loop waits as on a socket. The loop reads shared state only after such a wake.
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fd::OwnedFd;

@@ -1,5 +1,5 @@
-//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to
-//! check. Among the rows for an error, the first whose condition holds applies.
+//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to check. Of the
+//! rows for an error, the first whose condition holds is used.
 
 use crate::session::Options;
 use crate::status::{Denied, Status, Status4};
@@ -37,13 +37,13 @@ const NO_ENTRY: &[u32] = &[Status::NoEnt as u32];
 const GRACE: &[u32] = &[Status4::Grace as u32];
 const DENIED: &[u32] = &[Status::Perm as u32, Status::Access as u32];
 const LOW_PORT: &str =
-    "The server may accept requests only from ports below 1024, which dyno uses then if it runs as root: run it so, or \
-     give the export the option insecure (Ganesha: PrivilegedPort = false). Otherwise, allow sec=sys on it: Kerberos is \
+    "The server may accept requests only from ports below 1024: run dyno as root, or give the export the \
+     option insecure (Ganesha: PrivilegedPort = false). Otherwise, allow sec=sys on the export: Kerberos is \
      not supported.";
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
-    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them (any more). A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the ports (nfsport, mountport): nothing listens on one of them. A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049.").when(by_version_4),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 2049. UDP (proto=udp) is often disabled."),
     Row::failed(
@@ -62,22 +62,22 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[Denied::TooWeak as u32], LOW_PORT),
     Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and make the file system below it writable. The server's pseudo root is always read-only: name an export below it.").when(by_version_4),
     Row::failed(Fault::AccessDenied, &[Status::RoFs as u32], "The export is read-only: export it with rw (Ganesha: Access_Type = RW), and make the file system below it writable."),
-    Row::failed(Fault::AccessDenied, &[], "The server maps root to nobody (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 after the URL, or export it with rw,no_root_squash. If it maps all users to nobody (all_squash), chown the directory on the server to anonuid (mostly 65534).").when(as_root),
-    Row::failed(Fault::AccessDenied, &[], "The user whose uid the clients send may not write in the directory, or the export is read-only. Name another with ?uid=1000&gid=1000 after the URL, or change the directory's owner or mode on the server. If the export maps all users to one (all_squash), the uid that clients send has no effect: chown the directory to that user (anonuid, mostly 65534)."),
+    Row::failed(Fault::AccessDenied, &[], "The server maps root to nobody (root_squash), or the export is read-only. Name a user who may write in the directory, ?uid=1000&gid=1000 after the URL, or export it with rw,no_root_squash. If it maps all users to nobody (all_squash), chown the directory on the server to anonuid (usually 65534).").when(as_root),
+    Row::failed(Fault::AccessDenied, &[], "The user whose uid the clients send may not write in the directory, or the export is read-only. Name another with ?uid=1000&gid=1000 after the URL, or change the directory's owner or mode on the server. If the export maps all users to one (all_squash), the uid that clients send has no effect: chown the directory to that user (anonuid, usually 65534)."),
     Row::failed(Fault::NotFound, &[], "A file of the load, or its directory, is gone: somebody removed it, or replaced the exported directory, on the server."),
     Row::failed(Fault::SessionLost, &[Status::Stale as u32], "The directory or the export was removed or replaced on the server: export it again (Linux: exportfs -ra; Ganesha: reload or restart it)."),
-    Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: check its log, and whether it still runs."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
-    Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). Ganesha answers so, too, for an export with Access_Type = MDONLY: set RW."),
+    Row::failed(Fault::NoSpace, &[Status::DQuot as u32], "The user's quota is used up: raise it, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). Ganesha also answers this for an export with Access_Type = MDONLY: set RW."),
     Row::failed(Fault::NoSpace, &[], "The export is full: free space on the server, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). If df -h shows free space there, look at df -i (no inodes left) and at quotas."),
 
     Row::refused(Refusal::NoPortmapper, &[], "Start rpcbind on the server, or name both ports in the URL: nfs://host/export?nfsport=2049&mountport=20048. A server that only speaks NFSv4 has neither: check its port, and measure it with ?vers=4.1."),
     Row::refused(Refusal::NoNfs, &[], "Enable version 3 over TCP on the server, or measure it with NFSv4.1: ?vers=4.1."),
-    Row::refused(Refusal::NoServer, &[], "Start the NFS service on the server: systemctl start nfs-server, or nfs-ganesha. `rpcinfo -p HOST` lists what its portmapper knows."),
+    Row::refused(Refusal::NoServer, &[], "Start the NFS service on the server: systemctl start nfs-server, or nfs-ganesha. `rpcinfo -p HOST` lists the services of its portmapper."),
     Row::refused(Refusal::NoUdp, &[], "Enable UDP (Linux: nfsd --udp; Ganesha: Enable_UDP), or measure over TCP: leave out proto=udp."),
     Row::refused(Refusal::NoMountService, &[], "Start mountd with version 3 on the server, or name its port: ?mountport=20048."),
-    Row::refused(Refusal::NotRpc, &[], "Check the port: another kind of server listens there. The usual one of NFS is 2049.").when(by_version_4),
-    Row::refused(Refusal::NotRpc, &[], "Check the ports (nfsport, mountport): another kind of server listens at one of them. The usual one of NFS is 2049."),
+    Row::refused(Refusal::NotRpc, &[], "Check the port: another kind of server listens there. NFS usually uses 2049.").when(by_version_4),
+    Row::refused(Refusal::NotRpc, &[], "Check the ports (nfsport, mountport): another kind of server listens on one of them. NFS usually uses 2049."),
     Row::refused(Refusal::NotMount, &[], "Check mountport in the URL."),
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow UDP (Ganesha: Transports, Protocols): leave out proto=udp.").when(over_udp),
     Row::refused(Refusal::Export, &[Denied::Failed as u32], "The export may not allow this version of NFS, or TCP (Ganesha: Protocols, Transports): name another version, ?vers=4.1 or ?vers=3, or ?proto=udp for an export without TCP (NFSv3 only)."),
@@ -86,16 +86,16 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Export, NO_ENTRY, "The server has no export of this path: `showmount -e` on a client lists them."),
     Row::refused(Refusal::Export, DENIED, "The export denies this client, or there is no export of this path: `showmount -e` on a client lists them, with their clients. An export that requires ports below 1024 needs dyno to run as root, or the option insecure. The server may have this path under NFSv4 only: ?vers=4.1."),
     Row::refused(Refusal::Export, &[Status::Stale as u32], "The exported directory was removed or replaced on the server: export it again (Linux: exportfs -ra; Ganesha: reload or restart it)."),
-    Row::refused(Refusal::Export, &[], "Look in the server's log for why it refused the export."),
+    Row::refused(Refusal::Export, &[], "Look in the server's log for the reason why it refused the export."),
     Row::refused(Refusal::Flavor, &[Denied::TooWeak as u32], LOW_PORT),
     Row::refused(Refusal::Flavor, &[], "Allow sec=sys on the export: Kerberos is not supported."),
-    Row::refused(Refusal::NoFlavor, &[], "Allow sec=sys on the export: Kerberos is not supported. A server whose Kerberos is not set up names no flavor for an export with sec=krb5 alone (Ganesha: SecType = sys)."),
+    Row::refused(Refusal::NoFlavor, &[], "Allow sec=sys on the export: Kerberos is not supported. A server without a working Kerberos names no flavor for an export with only sec=krb5 (Ganesha: set SecType = sys)."),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another service, such as mountd. The usual one is 2049.").when(by_version_4),
     Row::refused(Refusal::NotNfs, &[], "Check the port: it belongs to another kind of server, or to one that only speaks NFSv4."),
     Row::refused(Refusal::OnlyNfs4, &[], "Measure it with NFSv4.1: ?vers=4.1. For NFSv3, start rpcbind on the server, or name both ports in the URL: ?nfsport=2049&mountport=20048."),
     Row::refused(Refusal::NotNfs4, &[], "Enable version 4.1 on the server, or measure it with NFSv3: ?vers=3."),
-    Row::refused(Refusal::ClientId, &[], "Look in the server's log for why it refused the client: it may have too many clients, or be in its grace period."),
-    Row::refused(Refusal::Session, &[], "Look in the server's log for why it refused the client: it may have too many clients, or be in its grace period."),
+    Row::refused(Refusal::ClientId, &[], "Look in the server's log for the reason why it refused the client: it may have too many clients, or be in its grace period."),
+    Row::refused(Refusal::Session, &[], "Look in the server's log for the reason why it refused the client: it may have too many clients, or be in its grace period."),
     Row::refused(Refusal::Sizes, &[], "Raise the server's maximum read and write sizes."),
 ];
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_told_of_root_squash_and_nobody_else_is() {
+    fn only_root_gets_the_hint_about_root_squash() {
         let of = |uid| {
             let mut options = Options::default();
             options.credential.uid = uid;

@@ -19,14 +19,15 @@ named_enum! {
     pub enum Refusal {
         NoPortmapper "no_portmapper" "the portmapper (port 111) does not answer"
         NoNfs "no_nfs" "the server has no NFSv3 over TCP, according to its portmapper"
-        NoServer "no_server" "no NFS server runs there: the portmapper lists none, and nothing listens at its port"
+        NoServer "no_server" "no NFS server runs there: the portmapper lists none, and nothing listens on \
+            the NFS port"
         NoMountService "no_mount_service" "the server has no MOUNT version 3 over this transport, according to its portmapper"
         NotMount "not_mount" "the service at the MOUNT port does not speak MOUNT"
         Export "export" "the export was refused"
         Flavor "flavor" "the export does not accept AUTH_SYS"
         NoFlavor "no_flavor" "the export names no security flavor, and does not accept AUTH_SYS"
         NotNfs "not_nfs" "the service at the NFS port does not speak this version of NFS"
-        Sizes "sizes" "the server reads or writes less than 512 bytes at once"
+        Sizes "sizes" "the server's maximum size of a read or write is less than 512 bytes"
         OnlyNfs4 "only_nfs4" "the server has no portmapper that names NFSv3 and MOUNT, but speaks NFSv4"
         NotNfs4 "not_nfs4" "the server does not speak NFSv4.1"
         ClientId "client_id" "the server refused the client (EXCHANGE_ID)"

@@ -159,7 +159,7 @@ static AUTH_STATUSES: StatusTable = StatusTable {
     },
 };
 
-/// `accept_stat` of a procedure that the server does not have.
+/// `accept_stat` for a procedure that the server does not have.
 pub const PROCEDURE_UNAVAILABLE: u32 = Unaccepted::ProcUnavail as u32;
 
 /// Returns the failure of a call that ended with this NFSv3 status, which becomes the detail of the failure.
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_a_failure_of_its_kind_and_keeps_its_number() {
+    fn a_status_maps_to_its_fault_and_keeps_its_number() {
         for (status, fault) in [
             (2, Fault::NotFound),
             (13, Fault::AccessDenied),

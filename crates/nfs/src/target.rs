@@ -1,10 +1,10 @@
 //! Exports that may receive load. The engine accepts only an `NfsTarget`, and only `NfsTarget::open` creates one.
 //!
-//! A server on loopback belongs to the user and needs no consent unless there is a token. This includes the
-//! loopback of another network namespace of this machine. Any other server must have a consent file in the
-//! root of each export: its name contains the user's secret token, and only someone who knows the token can
-//! create its content (`dyno_net::consent_document`). The checked address is the one used for load: name and
-//! ports are resolved once, and a namespace stays open.
+//! A server on loopback belongs to the user and needs no consent unless there is a token. This includes the loopback of
+//! another network namespace of this machine. Any other server must have a consent file in the root of each export. The
+//! file's name contains the user's secret token. Only someone who knows the token can create its content
+//! (`dyno_net::consent_document`). The checked address is the one used for load: name and ports are resolved once, and
+//! a namespace stays open.
 //!
 //! Other code can neither construct nor change an `NfsTarget`:
 //!
@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// Client number of the session that checks the consent; no client of a load has it.
+/// Client number of the session that checks the consent. No client of a load has this number.
 const ASKING_CLIENT: u64 = u64::MAX;
 
 /// Exports of one server that may receive load.
@@ -63,11 +63,11 @@ struct Url<'a> {
 }
 
 impl NfsTarget {
-    /// Resolves `url`, `nfs://host[:port]/export`, queries the portmapper for ports that are not given, and
-    /// checks the server's consent, unless the server is on loopback and there is no `token`. Clients are
-    /// distributed over `exports`, or use the URL's path if `exports` is empty. After `?` follow libnfs's
-    /// parameters `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The
-    /// server is in the given network namespace (file `/proc/PID/ns/net`), if any.
+    /// Resolves `url` (`nfs://host[:port]/export`), queries the portmapper for ports that are not given, and checks the
+    /// server's consent. Consent is not needed on loopback if there is no `token`. Clients are distributed over
+    /// `exports`, or use the URL's path if `exports` is empty. The query part of the URL may have libnfs's parameters
+    /// `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The server is in the given
+    /// network namespace (file `/proc/PID/ns/net`), if any.
     pub fn open(
         url: &str,
         exports: Vec<String>,
@@ -252,9 +252,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
         return Err(refuse("there is no plain host[:port] after nfs://"));
     }
     if path.contains('#') || path.chars().any(char::is_control) {
-        return Err(refuse(
-            "the path has characters with another meaning: write # as %23",
-        ));
+        return Err(refuse("the path can't have #: write %23 for #"));
     }
     let path = unescaped(path)
         .and_then(|bytes| String::from_utf8(bytes).ok())
@@ -349,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn version_4_over_udp_is_refused_in_words_and_nobody_is_asked() {
+    fn version_4_over_udp_is_refused_without_any_request() {
         for version in ["4.1", "4.2"] {
             let url = format!("nfs://127.0.0.1:1/a?vers={version}&proto=udp");
             let refused = NfsTarget::open(&url, vec![], Options::default(), None, None);
@@ -360,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_could_mean_something_else_is_refused() {
+    fn an_ambiguous_url_is_refused() {
         for url in [
             "",
             "nfs://",

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_on_a_kept_connection_are_answered_in_turn() {
+    fn requests_on_a_kept_connection_are_answered_in_order() {
         let long = "y".repeat(200);
         let parameters = [b"\x0c\x01QUERY_STRINGx".to_vec(), {
             let mut pair = vec![2, 0x80, 0, 0, 200];
@@ -250,18 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn without_the_flag_the_connection_ends_with_the_answer() {
+    fn without_the_keep_flag_the_connection_ends_after_the_answer() {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
         let application = std::thread::spawn(move || converse(ours, echo));
         theirs.write_all(&asked(1, 0, b"")).expect("it listens");
         let mut heard = Vec::new();
-        theirs.read_to_end(&mut heard).expect("an end"); // ours is open still
+        theirs.read_to_end(&mut heard).expect("an end"); // our end is still open
         assert_eq!(heard, answered(1, b""));
         application.join().expect("no panic").expect("an ordinary end");
     }
 
     #[test]
-    fn other_roles_and_records_are_refused_in_words_of_the_protocol() {
+    fn other_roles_and_records_are_refused_as_the_protocol_requires() {
         assert_eq!(conversation(&begin(3, 2, 1)), end(3, UNKNOWN_ROLE));
         let unknown = record_of(UNKNOWN_TYPE, 0, &[99, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(conversation(&record_of(99, 0, b"")), unknown);

@@ -10,7 +10,7 @@
 //! byte.
 
 pub const BYTES: usize = 1024;
-/// URL path of the page on every server.
+/// URL path of the page, the same on every server.
 pub const PATH: &str = "/cgi-bin/dyno";
 /// CGI variables (RFC 3875, section 4.1) in page order. `HTTPS` is Apache's: `on` over TLS.
 pub const VARIABLES: [&str; 8] = [
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_its_size_however_long_its_values_are() {
+    fn a_page_has_a_fixed_size_even_with_long_values() {
         assert_eq!(page("1").len(), BYTES);
         let empty = render("fastcgi", |_| None::<&str>);
         assert_eq!(empty.len(), BYTES);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_answers_its_own_request_and_no_other() {
+    fn a_page_matches_only_its_own_request() {
         let answer = page("0123456789abcdef");
         assert!(check(&answer, PATH, "0123456789abcdef"));
         assert!(!check(&answer, PATH, "0123456789abcdee"), "a cache");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_changed_byte_is_seen_but_in_what_only_the_server_knows() {
+    fn each_changed_byte_is_detected_except_in_values_known_only_to_the_server() {
         let answer = page("0123456789abcdef");
         let free = "SERVER_SOFTWARE=".len()..answer.len();
         let text = String::from_utf8(answer.clone()).expect("ASCII");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn values_can_become_neither_markup_nor_lines() {
+    fn values_cannot_become_markup_or_new_lines() {
         let answer = render("cgi", |name| {
             (name == "QUERY_STRING").then(|| "<b>&\"\r\nSERVER_PORT=1\u{e4}".to_owned())
         });

@@ -1,4 +1,5 @@
-//! Remedies for errors, one row each. Settings have their names in plans and URLs. The first row that applies counts.
+//! Remedies for errors, one row each. The first row that applies is used. The texts call settings by their names in
+//! plans and URLs.
 
 use crate::client::Payload;
 use crate::code::{is_of_server, name_in, status_in, text_in, FOREIGN};
@@ -12,11 +13,11 @@ pub(crate) struct Circumstances {
     pub payload: Payload,
     pub has_checksum: bool,
     pub is_secure: bool,
-    /// Requests name the bucket in the host's name.
+    /// The host name in requests begins with the bucket's name.
     pub is_virtual: bool,
 }
 
-/// A row: names of errors, the circumstance that must hold, and the text.
+/// A row: names of errors, the circumstance that must hold, and the remedy.
 struct Row {
     names: &'static [&'static str],
     circumstance: fn(&Circumstances) -> bool,
@@ -36,8 +37,8 @@ fn virtual_host(is: &Circumstances) -> bool {
 }
 
 const VIRTUAL: &str =
-    "With --addressing virtual the server must know the bucket in the host's name (its own domain is a setting, \
-     such as MINIO_DOMAIN): set it, or use --addressing path. If the server does know it, create the bucket.";
+    "With --addressing virtual the server must recognise the bucket in the host's name. Set the server's own \
+     domain (such as MINIO_DOMAIN), or use --addressing path. If it is set, create the bucket.";
 
 const OF_ANOTHER_PROGRAM: &str =
     "S3 servers say in an error document why they refuse a request. This refusal probably comes from a proxy in front of \
@@ -82,7 +83,7 @@ const ROWS: &[Row] = &[
     Row {
         names: &["ExpiredToken", "InvalidToken"],
         circumstance: always,
-        text: "The session token is not valid any more: get new credentials.",
+        text: "The session token is no longer valid: get new credentials.",
     },
     Row {
         names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],
@@ -98,7 +99,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["InvalidBucketName"],
         circumstance: always,
-        text: "The server takes no bucket of this name. S3's names have 3 to 63 characters, only a-z, 0-9, - and dots.",
+        text: "The server accepts no bucket with this name. S3's names have 3 to 63 characters, only a-z, \
+               0-9, - and dots.",
     },
     Row {
         names: &["NoSuchBucket"],
@@ -115,8 +117,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable"],
         circumstance: always,
-        text: "The server limits the rate of requests: give --max-rate below the limit, which holds for the whole \
-               run, or use fewer clients. In a load level nothing is repeated.",
+        text: "The server limits the rate of requests: give --max-rate below the limit (it applies to the \
+               whole run), or use fewer clients. In a load level no request is repeated.",
     },
     Row {
         names: &["NotImplemented", "InvalidRequest", "InvalidArgument", "InvalidDigest", "XAmzContentSHA256Mismatch"],
@@ -126,8 +128,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["NotImplemented", "InvalidRequest", "InvalidArgument"],
         circumstance: checksum,
-        text: "The server may not know the checksum headers of a PUT: try --checksum none. Otherwise it lacks one of the \
-               operations: see --mix.",
+        text: "The server may not know the checksum headers of a PUT: try --checksum none. Otherwise it does \
+               not support one of the operations: see --mix.",
     },
     Row {
         names: &["EntityTooSmall"],
@@ -156,8 +158,9 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         (None, Some(501)) => "NotImplemented",
         (None, Some(413)) => {
             return Some(
-                "The server or a proxy before it accepts no body of this size: raise its limit (nginx: \
-                 client_max_body_size, 0 for none), or give a smaller --size, or --part-bytes below the limit.",
+                "The server, or a proxy in front of it, accepts no body of this size: raise its limit \
+                 (nginx: client_max_body_size, 0 for none), or give a smaller --size, or --part-bytes below \
+                 the limit.",
             )
         }
         (None, Some(_)) => return of_fault(failure, is),
@@ -169,7 +172,7 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
     row.map(|row| row.text).or_else(|| of_fault(failure, is))
 }
 
-/// Returns a hint for what a server says in words, in lower case.
+/// Returns a hint for the text of a server's error. `text`: in lower case.
 fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     match status_in(failure) {
@@ -187,30 +190,30 @@ fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
 fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     match failure.fault {
         Fault::ErrorStatus if is_of_server(failure) => {
-            Some("The server reports an error of its own: its log may have the cause.")
+            Some("The server reports an internal error: its log may have the cause.")
         }
         Fault::NoSpace => Some("The server has no space left, or the bucket's quota is used up."),
         Fault::ObjectMissing => Some(
             "The server lost an object that it had acknowledged, or somebody else removes objects below the prefix.",
         ),
         Fault::StaleObject | Fault::ListMissing | Fault::ListUnexpected => Some(
-            "S3 promises that a read or list sees every write that was answered before it. A cache or another node may \
-             have answered.",
+            "S3 promises that a read or list shows every write that was acknowledged before. A cache or \
+             another node may have answered.",
         ),
         Fault::WrongContent | Fault::WrongLength if chunked(is) => Some(
             "The server may store the framing of chunks as content: try --payload unsigned or --payload signed.",
         ),
         Fault::WrongContent | Fault::WrongLength => Some(
-            "The server returned an object with other bytes than it had acknowledged: look at its disks, and at caches \
-             and proxies before it. Or somebody else puts objects below the prefix.",
+            "The server returned other content than it had acknowledged: look at its disks, and at caches \
+             and proxies in front of it. Or somebody else puts objects below the prefix.",
         ),
         Fault::WrongEtag | Fault::ListWrong => Some(
-            "The server states an ETag or size that its answer to the PUT did not have. Some servers change the ETag of \
+            "The ETag or size differs from the server's answer to the PUT. Some servers change the ETag of \
              multipart uploads: try --part-bytes above the size of the objects.",
         ),
         Fault::MalformedMessage if is.is_virtual => Some(VIRTUAL),
         Fault::MalformedMessage => {
-            Some("The response is not as S3 describes it: check that the URL leads to an S3 server.")
+            Some("The response is not valid in S3: check that the URL leads to an S3 server.")
         }
         _ => None,
     }
@@ -235,19 +238,19 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         }
         Fault::ResponseTimeout => {
             return Some(
-                "Look at the server's log: it accepts connections and does not answer in time. --timeout gives it \
-                 longer. Something else than an S3 server may also listen there.",
+                "Look at the server's log: it accepts connections and does not answer in time. Give it more \
+                 time with --timeout. Or the program that listens there is not an S3 server.",
             )
         }
         Fault::WrongCertificateName if is.is_virtual => {
             return Some(
                 "With --addressing virtual the certificate must be for BUCKET.HOST: *.HOST covers only a bucket without \
-                 dots. Use --addressing path, or another certificate. --insecure accepts any.",
+                 dots. Use --addressing path, or another certificate. --insecure accepts any certificate.",
             )
         }
         Fault::WrongCertificateName => {
             return Some(
-                "Use a URL with a name that the server's certificate is for: /etc/hosts gives a name any address. \
+                "Use a URL with a name from the server's certificate: /etc/hosts can map it to any address. \
                  --insecure accepts any certificate.",
             )
         }
@@ -282,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_and_an_error_of_the_server_have_remedies_of_their_own() {
-        check(Fault::WrongContent, Payload::Unsigned, "other bytes");
+    fn a_wrong_answer_and_a_server_error_have_different_remedies() {
+        check(Fault::WrongContent, Payload::Unsigned, "other content");
         check(Fault::WrongLength, Payload::Chunked, "framing");
         check(Fault::WrongEtag, Payload::Chunked, "--part-bytes");
         check(Fault::ListWrong, Payload::Signed, "--part-bytes");

@@ -6,13 +6,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Maximum size of an XML response. A page of 1000 keys of 1024 bytes, all escaped, has 4 MB.
 const MOST_XML_BYTES: usize = 8 << 20;
-/// Maximum size of an ETag in a part list. Servers use 34 to 36 bytes.
+/// Maximum size of an ETag in a part list. The ETags of servers have 34 to 36 bytes.
 const MOST_TAG_BYTES: usize = 256;
 /// Size above which the buffer of a response is not kept.
 const KEPT_BYTES: usize = 4096;
 
-/// An ETag without its quotes, as a digest: ETags are only compared. (XXH3-64: of a billion pairs that differ, one is
-/// taken for equal with a chance of 5 in 10^11.)
+/// Digest (XXH3-64) of an ETag without its quotes. ETags are only compared. Among a billion pairs that differ, the
+/// chance that any pair counts as equal is 5 in 10^11.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Tag(pub u64);
 
@@ -79,7 +79,7 @@ impl Answer {
             .map(str::to_owned)
     }
 
-    /// Returns the bucket's region that the headers name.
+    /// Returns the bucket's region from the headers.
     pub(crate) fn region(&self) -> Option<String> {
         std::str::from_utf8(&self.region)
             .ok()

@@ -3,12 +3,13 @@
 use crate::request::RequestCounts;
 use dyno_http::Exchange;
 
-/// One operation: when it began, and the cost of all its requests.
+/// One operation: its start, and the cost of all its requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Call {
-    /// Without the time for which the bound of the rate has postponed requests.
+    /// Start of the operation, in nanoseconds of the monotonic clock. It moves forward by the time for which the rate
+    /// limit postpones requests.
     pub start_ns: u64,
-    /// Whether the first request need not wait for its turn, because the operation has.
+    /// Whether the operation has already waited for its turn, so that its first request need not wait.
     pub(crate) is_due: bool,
     pub cost: Exchange,
     pub requests: RequestCounts,
@@ -23,7 +24,7 @@ impl Call {
         }
     }
 
-    /// Creates an operation whose first request is permitted already.
+    /// Creates an operation whose first request need not wait for its turn.
     #[must_use]
     pub fn due(start_ns: u64) -> Self {
         Self {
@@ -33,7 +34,7 @@ impl Call {
         }
     }
 
-    /// Adds the cost of requests that were made at the same time.
+    /// Adds the cost of concurrent requests.
     pub fn merge(&mut self, other: &Self) {
         self.add(&other.cost);
         self.requests.add(&other.requests);

@@ -1,4 +1,4 @@
-//! Checksums that S3 compares with an object's content.
+//! Checksums by which S3 verifies an object's content.
 
 use base64::prelude::{Engine, BASE64_STANDARD};
 use crc_fast::{CrcAlgorithm, Digest};

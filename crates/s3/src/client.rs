@@ -1,7 +1,7 @@
 //! The operations of S3, one at a time over one connection.
 //!
-//! An operation is one request and its response. Contents are sent without a copy, and passed on while they
-//! arrive. Every length in a response is limited, and an error is reported by the name that the server gave.
+//! An operation is one request and its response. Contents are sent without a copy, and passed on while they arrive.
+//! Every length in a response is limited, and an error is reported under the name that the server sent.
 
 use crate::answer::{Answer, Content, Tag};
 use crate::call::Call;
@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;
 
-/// S3's limits of one request.
+/// S3's limits for one request.
 pub const MOST_KEYS_PER_PAGE: u32 = 1000;
 pub const MOST_KEYS_PER_DELETE: usize = 1000;
 
@@ -56,7 +56,7 @@ pub struct Settings {
 /// What a GET or HEAD returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fetched {
-    /// Length of the body; of HEAD, the stated length of the object, if there is one.
+    /// Length of the body. For HEAD, the length of the object that the response states, if any.
     pub bytes: Option<u64>,
     pub tag: Option<Tag>,
 }
@@ -65,11 +65,11 @@ enum Sent<'a> {
     Nothing,
     /// A short body of our own, always signed.
     Text(&'a [u8]),
-    /// Content of an object, and its checksum if the requests have one.
+    /// Content of an object, and its checksum if requests carry checksums.
     Object(&'a [&'a [u8]], Option<&'a str>),
 }
 
-/// A client of one bucket on one connection, which is made when needed.
+/// A client of one bucket on one connection, which is established when needed.
 #[derive(Debug)]
 pub struct Client<T: Transport> {
     connection: Connection<T>,
@@ -115,8 +115,7 @@ impl<T: Transport> Client<T> {
 
     /// Stores an object. Returns its ETag.
     ///
-    /// # Errors
-    /// Why it is not known to be stored.
+    /// # Errors The reason why the object may not have been stored.
     pub async fn put(&mut self, key: &str, content: &[&[u8]], call: &mut Call) -> Result<Tag, Failure> {
         let sum = self.checksum_of(content);
         let sent = Sent::Object(content, sum.as_deref());
@@ -124,10 +123,9 @@ impl<T: Transport> Client<T> {
         self.answer.tag().ok_or(Broken::NoTag.into())
     }
 
-    /// Reads an object, or the `range` of first and last byte, and passes the content to `take`.
+    /// Reads an object, or the bytes of `range` (first and last), and passes the content to `take`.
     ///
-    /// # Errors
-    /// Why it was not read.
+    /// # Errors The reason why it could not be read.
     pub async fn get(
         &mut self,
         key: &str,
@@ -170,8 +168,7 @@ impl<T: Transport> Client<T> {
 
     /// Asks for the length and ETag of an object.
     ///
-    /// # Errors
-    /// Why they are not known.
+    /// # Errors The reason why they are unknown.
     pub async fn head(&mut self, key: &str, call: &mut Call) -> Result<Fetched, Failure> {
         self.ask(&Request::new(Kind::HeadObject, key), &Sent::Nothing, call)
             .await?;
@@ -183,8 +180,7 @@ impl<T: Transport> Client<T> {
 
     /// Deletes an object.
     ///
-    /// # Errors
-    /// Why it may be there.
+    /// # Errors The reason why the object may still exist.
     pub async fn delete(&mut self, key: &str, call: &mut Call) -> Result<(), Failure> {
         self.ask(&Request::new(Kind::DeleteObject, key), &Sent::Nothing, call)
             .await
@@ -192,8 +188,7 @@ impl<T: Transport> Client<T> {
 
     /// Deletes several objects, at most [`MOST_KEYS_PER_DELETE`].
     ///
-    /// # Errors
-    /// Why some may be there.
+    /// # Errors The reason why some objects may still exist.
     pub async fn delete_many(&mut self, keys: &[impl AsRef<str>], call: &mut Call) -> Result<(), Failure> {
         let mut text = b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_vec();
         for key in keys {
@@ -233,8 +228,7 @@ impl<T: Transport> Client<T> {
     /// Lists a page of at most `most` objects whose keys begin with `prefix`. `from`: the end of the previous
     /// page.
     ///
-    /// # Errors
-    /// Why there is no page.
+    /// # Errors The reason why the page could not be read.
     pub async fn list(
         &mut self,
         prefix: &str,
@@ -259,8 +253,7 @@ impl<T: Transport> Client<T> {
 
     /// Copies an object within the bucket. Returns the ETag of the copy.
     ///
-    /// # Errors
-    /// Why it is not known to be copied.
+    /// # Errors The reason why the copy may not exist.
     pub async fn copy(&mut self, from: &str, to: &str, call: &mut Call) -> Result<Tag, Failure> {
         let mut source = Vec::new();
         for part in ["/", &self.settings.bucket, "/", from] {
@@ -277,8 +270,7 @@ impl<T: Transport> Client<T> {
 
     /// Begins a multipart upload. Returns its identity.
     ///
-    /// # Errors
-    /// Why it is not known to have begun.
+    /// # Errors The reason why the upload may not have begun.
     pub async fn begin_upload(&mut self, key: &str, call: &mut Call) -> Result<String, Failure> {
         let checksum = self.settings.checksum;
         let headers = checksum.map(|checksum| [("x-amz-checksum-algorithm", checksum.algorithm())]);
@@ -293,8 +285,7 @@ impl<T: Transport> Client<T> {
 
     /// Stores a part of an upload; the first has number 1. Returns the part's entry for `complete_upload`.
     ///
-    /// # Errors
-    /// Why it is not known to be stored.
+    /// # Errors The reason why the part may not have been stored.
     pub async fn put_part(
         &mut self,
         key: &str,
@@ -325,8 +316,7 @@ impl<T: Transport> Client<T> {
 
     /// Completes an upload from the entries of its parts, in order. Returns the object's ETag.
     ///
-    /// # Errors
-    /// Why it is not known to be stored.
+    /// # Errors The reason why the object may not have been stored.
     pub async fn complete_upload(
         &mut self,
         key: &str,
@@ -348,8 +338,7 @@ impl<T: Transport> Client<T> {
 
     /// Ends an upload without an object, and removes its parts.
     ///
-    /// # Errors
-    /// Why the parts may be there.
+    /// # Errors The reason why the parts may still exist.
     pub async fn abort_upload(&mut self, key: &str, upload: &str, call: &mut Call) -> Result<(), Failure> {
         let request = Request {
             query: &[("uploadId", upload)],
@@ -358,10 +347,9 @@ impl<T: Transport> Client<T> {
         self.ask(&request, &Sent::Nothing, call).await
     }
 
-    /// Lists a page of the uploads under way whose keys begin with `prefix`. `from`: where the page before it ended.
+    /// Lists a page of the unfinished uploads whose keys begin with `prefix`. `from`: the end of the previous page.
     ///
-    /// # Errors
-    /// Why there is no page.
+    /// # Errors The reason why the page could not be read.
     pub async fn list_uploads(
         &mut self,
         prefix: &str,
@@ -389,10 +377,9 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Asks whether the bucket keeps versions of its objects, or has kept some.
+    /// Asks whether the bucket keeps versions of its objects, or did so earlier.
     ///
-    /// # Errors
-    /// Why it is not known.
+    /// # Errors The reason why this is unknown.
     pub async fn keeps_versions(&mut self, call: &mut Call) -> Result<bool, Failure> {
         let request = Request {
             query: &[("versioning", "")],
@@ -402,7 +389,7 @@ impl<T: Transport> Client<T> {
         self.document(documents::versioning)
     }
 
-    /// Sends a request and judges its response, whose body is collected.
+    /// Sends a request, collects the body of the response, and checks the response for errors.
     async fn ask(&mut self, request: &Request<'_>, sent: &Sent<'_>, call: &mut Call) -> Result<(), Failure> {
         let mut answer = std::mem::take(&mut self.answer);
         answer.begin(request.kind == Kind::HeadObject);
@@ -410,7 +397,7 @@ impl<T: Transport> Client<T> {
         self.answer = answer;
         sent?;
         self.judge().map_err(|failure| match failure.fault {
-            // A 404 about a bucket has a code, unless it is not S3 that answers.
+            // A 404 about a bucket has a code, unless the answer is not from an S3 server.
             Fault::ObjectMissing if request.key.is_empty() => Broken::Document.into(),
             _ => failure,
         })
@@ -517,7 +504,7 @@ impl<T: Transport> Client<T> {
         self.write_head(request, headers, hash.as_deref().unwrap_or(UNSIGNED), Some(bytes))
     }
 
-    /// Writes the head of a request whose body is `content` in chunks, and returns the frames.
+    /// Writes the head of a request whose body is `content` in chunks. Returns the frames of the chunks.
     fn frame(
         &mut self,
         request: &Request<'_>,
@@ -570,7 +557,7 @@ impl<T: Transport> Client<T> {
             .map(|_| ())
     }
 
-    /// Writes a head with the request's headers and further ones. Returns its signature.
+    /// Writes a head with the request's headers and with `headers`. Returns its signature.
     fn write_signed_head(
         &mut self,
         request: &Request<'_>,

@@ -1,9 +1,9 @@
-//! Errors of S3 servers, by the names of their codes.
+//! Errors of S3 servers and the names of their codes.
 
 use dyno_measure::{named_enum, plain_text, Detail, Failure, Fault, KeptTexts, ProtocolStatus, StatusTable};
 
-/// Codes that messages name (Amazon's "List of error codes", as far as these requests can cause them, and
-/// codes of other servers). Only append to the list: failures contain indices into it.
+/// Codes that messages name. They are from Amazon's "List of error codes", limited to those that these requests can
+/// cause, and from other servers. Only append to the list: failures contain indices into it.
 const CODES: &[&str] = &[
     "AccessDenied",
     "AccountProblem",
@@ -65,7 +65,8 @@ const EXPLAINED: &[&str] = &[
     "NotImplemented",
     "PermanentRedirect",
 ];
-/// Bit positions of a code's number and of a text's, both counted from 1, in a failure; the HTTP status is below them.
+/// Bit positions, in a failure, of a code's number and of a text's number. Both numbers count from 1. The HTTP status
+/// is in the bits below.
 const CODE_SHIFT: u32 = 16;
 const TEXT_SHIFT: u32 = 24;
 /// Maximum length of a server's text in a message.
@@ -83,12 +84,12 @@ static STATUSES: StatusTable = StatusTable {
 };
 
 named_enum! {
-    /// Defect of a response that is valid HTTP but not what S3 describes.
+    /// Defect of a response that is valid HTTP but not valid in S3.
     pub(crate) enum Broken {
-        Range "a part of an object was answered with another status than 206"
-        NoRange "a whole object was answered with status 206, which is for parts"
+        Range "a request for a part of an object was not answered with status 206"
+        NoRange "a request for a whole object was answered with status 206, which is for parts"
         NoTag "the response to a PUT has no ETag"
-        Document "the XML is not the document that S3 describes, or exceeds a limit"
+        Document "the XML is not valid in S3, or exceeds a limit"
     }
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn text_in(failure: &Failure) -> Option<String> {
     }
 }
 
-/// Adds the server's text to a failure if its code does not tell the cause.
+/// Adds the server's text to a failure if its code does not explain the cause.
 pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
     let (Detail::Status(status), true) = (
         failure.detail,
@@ -186,8 +187,8 @@ pub fn was_refused(failure: &Failure) -> bool {
     is_unsent || status_in(failure).is_some_and(|status| (400..500).contains(&status))
 }
 
-/// Returns whether the server may still carry out a change after this failure: it sent no answer, or one that
-/// is not a refusal.
+/// Returns whether the server may still carry out a change after this failure: it sent no answer, or an answer that is
+/// not a refusal.
 #[must_use]
 pub fn may_act_later(failure: &Failure) -> bool {
     let is_told = matches!(
@@ -197,7 +198,7 @@ pub fn may_act_later(failure: &Failure) -> bool {
     !is_told && !was_refused(failure)
 }
 
-/// Returns whether a failure is a status with which the server reports its own error.
+/// Returns whether a failure has a status that reports an internal error of the server.
 #[must_use]
 pub fn is_of_server(failure: &Failure) -> bool {
     // Copies and completions that fail late have status 200.
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_may_be_carried_out_later_unless_the_server_refused_it_or_never_got_it() {
+    fn a_change_may_happen_later_unless_the_server_refused_or_never_received_it() {
         for fault in [Fault::ResponseTimeout, Fault::ClosedEarly, Fault::ConnectionReset] {
             assert!(may_act_later(&fault.into()), "{fault:?}");
         }

@@ -1,4 +1,4 @@
-//! Time of a request in the form that signatures use.
+//! Time of a request in the format that signatures use.
 
 use time::OffsetDateTime;
 
@@ -53,7 +53,7 @@ mod tests {
     use super::AmzTime;
 
     #[test]
-    fn a_time_has_the_form_of_signatures() {
+    fn a_time_has_the_format_of_signatures() {
         for (unix_s, text) in [
             (0, "19700101T000000Z"),
             (951_782_399, "20000228T235959Z"),

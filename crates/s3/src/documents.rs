@@ -1,4 +1,4 @@
-//! The XML documents of S3 responses, read as far as the client needs them.
+//! Parses the parts of S3's XML responses that the client needs.
 
 use crate::answer::{Answer, Tag};
 use crate::xml::{read, Element, Malformed};
@@ -19,18 +19,18 @@ pub struct Entry {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     pub entries: Vec<Entry>,
-    /// Where the next page begins; None: this is the last one.
+    /// Token of the next page. None: this is the last page.
     pub next: Option<String>,
 }
 
-/// An upload under way: its key and its identity.
+/// An unfinished upload: its key and its identity.
 pub type Upload = (String, String);
 
-/// A page of the uploads under way.
+/// A page of unfinished uploads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UploadsPage {
     pub uploads: Vec<Upload>,
-    /// The markers after which the next page begins; None: this is the last one.
+    /// The markers after which the next page begins. None: this is the last page.
     pub next: Option<Upload>,
 }
 
@@ -39,9 +39,9 @@ pub struct UploadsPage {
 pub struct Deleted {
     /// Number of keys that were not deleted.
     pub failed: usize,
-    /// Code of the first of them.
+    /// Error code of the first key that was not deleted.
     pub code: Option<String>,
-    /// Its message.
+    /// Message of the first key that was not deleted.
     pub message: Option<String>,
 }
 
@@ -116,7 +116,7 @@ fn filled<'a>(root: &Element<'a>, name: &'a str) -> Result<String, Malformed> {
     text.map(str::to_owned).ok_or(Malformed)
 }
 
-/// Reads one text of a result. Servers name the root differently, so only an error's root is refused.
+/// Reads one text of a result. The root's name differs between servers, so only the root of an error is refused.
 fn text_of_result(document: &[u8], name: &str) -> Result<String, Malformed> {
     let root = read(document)?;
     if root.name == "Error" {
@@ -140,7 +140,7 @@ pub(crate) fn copied(document: &[u8]) -> Result<Tag, Malformed> {
     text_of_result(document, "ETag").map(|tag| Tag::of(tag.as_bytes()))
 }
 
-/// Returns whether a bucket keeps versions of its objects, or has kept some.
+/// Returns whether a bucket keeps versions of its objects, or did so earlier.
 pub(crate) fn versioning(document: &[u8]) -> Result<bool, Malformed> {
     let status = rooted(document, "VersioningConfiguration")?;
     let status = status.text("Status").map(str::trim_ascii);
@@ -152,14 +152,14 @@ pub(crate) fn error_code(document: &[u8]) -> Option<String> {
     error_text(document, "Code")
 }
 
-/// Returns another text of an error: `Message` or `Region`.
+/// Returns the `Message` or `Region` of an error.
 pub(crate) fn error_text(document: &[u8], name: &str) -> Option<String> {
     rooted(document, "Error")
         .and_then(|error| filled(&error, name))
         .ok()
 }
 
-/// Returns what the server says about an error, besides its status and code.
+/// Returns the server's explanation of an error, apart from its status and code.
 pub(crate) fn cause(answer: &Answer, code: Option<&str>) -> Option<String> {
     let xml = answer.xml()?;
     let is_of_region = matches!(
@@ -189,7 +189,7 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| digits)
 }
 
-/// Parses the same bytes as each kind of document, for the fuzz target. Returns the results.
+/// Parses the same bytes as each kind of document, for the fuzz target. Returns all results as text.
 #[must_use]
 pub fn fuzz_documents(document: &[u8]) -> String {
     let (list, deleted) = (page(document), deleted(document));
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_has_its_entries_and_where_the_next_begins() {
+    fn a_page_has_its_entries_and_the_start_of_the_next_page() {
         let entry = "<Contents><Key>a/&amp;1</Key><Size> 12 </Size><ETag>&#34;ab&#34;</ETag></Contents>";
         let list = |rest: &str| format!("<ListBucketResult>{entry}{rest}</ListBucketResult>");
         let more = "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>";
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_uploads_has_its_entries_and_where_the_next_begins() {
+    fn a_page_of_uploads_has_its_entries_and_the_start_of_the_next_page() {
         let list = |rest: &str| {
             let upload = "<Upload><Key>a</Key><UploadId>1</UploadId></Upload>";
             format!("<ListMultipartUploadsResult>{upload}{rest}</ListMultipartUploadsResult>")
@@ -262,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn a_success_that_is_an_error_has_no_result_but_a_code() {
+    fn an_error_with_a_success_status_has_a_code_but_no_result() {
         let error = b"<Error><Code>SlowDown</Code><ETag>x</ETag><UploadId>1</UploadId></Error>";
         assert_eq!(completed(error), Err(Malformed));
         assert_eq!(copied(error), Err(Malformed));
         assert_eq!(upload_id(error), Err(Malformed));
         assert_eq!(error_code(error).as_deref(), Some("SlowDown"));
-        // rclone's name of the root.
+        // rclone uses this name for the root.
         let begun = b"<InitiateMultipartUpload><UploadId>1</UploadId></InitiateMultipartUpload>";
         assert_eq!(upload_id(begun).as_deref(), Ok("1"));
         assert_eq!(
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_keeps_versions_if_it_says_so() {
+    fn a_bucket_keeps_versions_if_its_document_says_so() {
         for (answer, keeps) in [
             (
                 "<VersioningConfiguration xmlns=\"u\"><Status>Enabled</Status></VersioningConfiguration>",

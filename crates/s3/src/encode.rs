@@ -5,8 +5,7 @@ use std::io::Write;
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 const LOWER_HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends `text`, with every byte escaped except letters, digits and `-._~`. `keep_slashes`: leaves `/` as
-/// it is.
+/// Appends `text`, with every byte escaped except letters, digits and `-._~`. `keep_slashes`: also leave `/` unescaped.
 pub(crate) fn escape(text: &str, keep_slashes: bool, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (keep_slashes && byte == b'/');

@@ -1,5 +1,4 @@
-//! The coding aws-chunked: the content in chunks, then its checksum as a trailing header; both are signed if
-//! there is no TLS.
+//! The aws-chunked coding: the content in chunks, then its checksum as a trailing header. Without TLS, both are signed.
 //!
 //! Each piece of the content is a chunk. The frames are in one buffer, and the pieces are sent between them
 //! without a copy.
@@ -21,16 +20,16 @@ const NO_SIGNATURE: Signature = [b'0'; 64];
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
-    /// End in `bytes` of the frame before each piece. The rest follows the last piece.
+    /// For each piece, the end in `bytes` of the frame before it. The last frame follows the last piece.
     ends: Vec<usize>,
-    /// Places of the signatures in `bytes`: of the chunks, of the last chunk, and of the trailer.
+    /// Positions of the signatures in `bytes`: those of the chunks, of the last chunk, and of the trailer.
     signatures: Vec<usize>,
     /// Checksum line in `bytes`, without its line end.
     checksum: Range<usize>,
 }
 
 impl Frames {
-    /// Creates the frames of `content`, whose checksum is `sum`, with room for signatures if they are `signed`.
+    /// Creates the frames of `content`, whose checksum is `sum`. If `signed` is set, they have space for signatures.
     pub(crate) fn new(content: &[&[u8]], (checksum, sum): (Checksum, &str), signed: bool) -> Self {
         let mut frames = Self::default();
         for (place, piece) in content.iter().enumerate() {
@@ -109,7 +108,7 @@ impl Frames {
     }
 }
 
-/// Returns the payload hash of a body that is sent whole: its SHA-256.
+/// Returns the payload hash of a body that is sent without chunks: its SHA-256.
 pub(crate) fn payload_hash(content: &[&[u8]]) -> String {
     let mut text = Vec::with_capacity(64);
     sha256_hex(content.iter().copied(), &mut text);

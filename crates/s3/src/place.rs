@@ -1,4 +1,4 @@
-//! Makes the S3 clients of one event loop: they share a dialer, a receive buffer and a signer.
+//! Creates the S3 clients of one event loop. They share a dialer, a receive buffer and a signer.
 
 use crate::client::{Client, Settings};
 use crate::sign::Signer;
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Replaces the pace of requests, which is the target's.
+    /// Replaces the target's pace of requests.
     #[must_use]
     pub fn paced(self, pace: Option<Pace>) -> Self {
         Self { pace, ..self }

@@ -1,4 +1,4 @@
-//! Requests by their kind, which has S3's name and a method, and counts of them.
+//! Kinds of requests, with their names in S3 and their methods, and the number of requests of each kind.
 
 use dyno_measure::named_enum;
 

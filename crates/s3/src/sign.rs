@@ -1,7 +1,7 @@
 //! Signature Version 4 of requests, chunks and trailers.
 //!
-//! The key of a day and the scope are kept, so that a signature costs two short SHA-256 and no allocation in the usual
-//! case. Written from Amazon's description ("Authenticating Requests (AWS Signature Version 4)"); the tests compare the
+//! The key of a day and the scope are kept, so that a signature usually costs two short SHA-256 and no allocation.
+//! Written from Amazon's description ("Authenticating Requests (AWS Signature Version 4)"); the tests compare the
 //! results with botocore's.
 
 use crate::date::AmzTime;
@@ -44,9 +44,9 @@ pub struct RequestHead<'a> {
     /// Parameters in the order of their names, not escaped.
     pub query: &'a [(&'a str, &'a str)],
     pub host: &'a str,
-    /// Further headers to sign. Names are in lower case.
+    /// Further headers to sign. Their names must be in lower case.
     pub headers: &'a [(&'a str, &'a str)],
-    /// SHA-256 of the body in hexadecimal, or the word that replaces it.
+    /// SHA-256 of the body in hexadecimal, or a constant such as `UNSIGNED`.
     pub payload: &'a str,
     /// Length of the body as sent; None: no body, as in GET.
     pub content_length: Option<u64>,
@@ -125,8 +125,8 @@ impl Signer {
         self.key.is_none()
     }
 
-    /// Replaces `out` by the head of a request, with all its headers. Returns the signature, from which the
-    /// chain of chunk signatures starts; None for an anonymous request.
+    /// Replaces `out` by the head of a request, with all its headers. Returns the signature, with which the chain of
+    /// chunk signatures starts. None for an anonymous request.
     pub fn write(&mut self, request: &RequestHead<'_>, out: &mut Vec<u8>) -> Option<Signature> {
         let time = self.time;
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -197,7 +197,7 @@ impl Signer {
         signature
     }
 
-    /// Returns the signature of a chunk; `before`: that of the chunk before it, or of the request.
+    /// Returns the signature of a chunk. `before`: the signature of the previous chunk, or of the request.
     #[must_use]
     pub fn chunk(&self, before: &Signature, sha256: &[u8]) -> Option<Signature> {
         let before = [before.as_slice(), b"\n", EMPTY_SHA256.as_bytes(), b"\n"].concat();
@@ -211,7 +211,7 @@ impl Signer {
         self.signature("AWS4-HMAC-SHA256-TRAILER", &before, &Sha256::digest(headers))
     }
 
-    /// Signs the text of every kind of signature: its name, time, scope, `between`, and a hash.
+    /// Signs the text common to all kinds of signatures: name, time, scope, `between`, and a hash.
     fn signature(&self, name: &str, between: &[u8], sha256: &[u8]) -> Option<Signature> {
         let mut mac = self.key.clone()?;
         for text in [
@@ -241,8 +241,8 @@ pub(crate) fn hex_of(bytes: &[u8]) -> Signature {
     text
 }
 
-/// Fills `headers` with those that are signed, in the order of their names, and returns the filled part. An
-/// anonymous request has the same headers, because they state the coding of its body.
+/// Fills `headers` with the signed headers, in the order of their names. Returns the filled part. An anonymous request
+/// has the same headers, because they state the coding of its body.
 fn signed_headers<'a, 'b>(
     request: &RequestHead<'a>,
     time: &'a str,

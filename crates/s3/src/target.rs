@@ -29,9 +29,9 @@ const BUFFER_BYTES: usize = 16 * 1024;
 const MAX_DOCUMENT_BYTES: usize = 4096;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
-/// Maximum number of pages that a look reads of one list. Usual servers need one.
+/// Maximum number of pages that `look` reads of one list. Most servers need one.
 const MOST_PAGES: usize = 64;
-/// S3's limit of a key, less what the names of the workload need.
+/// Maximum length of a prefix: S3's limit for a key, less the space for the names of the workload.
 const MOST_PREFIX_BYTES: usize = 512;
 
 /// Where a request names the bucket.
@@ -61,7 +61,7 @@ pub struct S3Options {
 pub struct BucketLook {
     /// Whether there is an object or an unfinished upload under a name that load uses.
     pub is_used: bool,
-    /// Whether a DELETE leaves something. False also if the server does not answer that.
+    /// Whether a DELETE leaves old versions. False if the server does not answer the question.
     pub keeps_versions: bool,
 }
 
@@ -134,7 +134,7 @@ impl S3Target {
         &self.settings
     }
 
-    /// Returns the prefix of all keys: empty, or it ends with a slash.
+    /// Returns the prefix of all keys. It is empty or ends with a slash.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -170,11 +170,10 @@ impl S3Target {
         Dialer::new(executor.clone(), self.address, number)
     }
 
-    /// Returns the state of the bucket, in which load uses keys that begin with `name`. Asks without load, for at most
+    /// Returns the state of the bucket before load. `name`: the start of all keys that load uses. Takes at most
     /// `timeout_ns`.
     ///
-    /// # Errors
-    /// Why the bucket can't be listed.
+    /// # Errors The reason why the bucket can't be listed.
     pub fn look(&self, name: &str, timeout_ns: u64) -> Result<BucketLook, Failure> {
         let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
         let prefix = format!("{}{name}", self.prefix);
@@ -191,8 +190,9 @@ impl S3Target {
             extension: "",
             place: &place,
             is_denied: &|failure| self.denies_object(failure),
-            how_to_allow: "This object contains the server's consent to load: create it if it is missing, and allow the \
-                           access key to read it (s3:GetObject), also if the key is for a prefix only.",
+            how_to_allow: "This object contains the server's consent to load: create it if it is missing, \
+                and allow the access key to read it (s3:GetObject), even if the key is restricted to a \
+                prefix.",
         };
         let fetch = |key: &str| self.fetch(key.to_owned(), deadline_ns);
         Consent::ask(host, token, document, fetch, |failure| {
@@ -200,7 +200,8 @@ impl S3Target {
         })
     }
 
-    /// Returns whether a failure says that the access key may not read an object, or may not know that it is missing.
+    /// Returns whether a failure says that the access key has no permission to read an object, or to learn that the
+    /// object is missing.
     fn denies_object(&self, failure: &Failure) -> bool {
         failure.fault == Fault::AccessDenied
             && self.credentials.is_some()
@@ -226,7 +227,7 @@ impl S3Target {
         }
     }
 
-    /// Runs `ask` with a client outside of load.
+    /// Runs `ask` with one client, outside of load.
     fn alone<D: 'static, F: Future<Output = Result<D, Failure>> + 'static>(
         &self,
         deadline_ns: u64,
@@ -266,7 +267,7 @@ impl S3Target {
     }
 }
 
-/// A client outside of load.
+/// A client for use outside of load.
 enum AnyClient {
     Plain(Client<PlainTcp>),
     Secure(Client<TlsOverTcp>),
@@ -357,7 +358,7 @@ fn tls(host: &str, trusting: &Trusting) -> Result<TlsClient, TargetError> {
 #[derive(Debug)]
 struct Parts<'a> {
     is_secure: bool,
-    /// Host, with its port if the URL has one.
+    /// Host, and the port if the URL has one.
     authority: &'a str,
     bucket: &'a str,
     prefix: String,
@@ -368,10 +369,10 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
     let (is_secure, rest) = match (url.strip_prefix("s3://"), url.strip_prefix("s3s://")) {
         (Some(rest), _) => (false, rest),
         (_, Some(rest)) => (true, rest),
-        _ => return refuse("a URL of a bucket begins with s3:// or s3s://"),
+        _ => return refuse("the URL of a bucket begins with s3:// or s3s://"),
     };
     if rest.contains(['?', '#']) || rest.chars().any(char::is_control) {
-        return refuse("the path has characters with another meaning: write ? as %3F and # as %23");
+        return refuse("the path can't have ? or #: write %3F for ? and %23 for #");
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !authority.bytes().all(|byte| byte.is_ascii_graphic()) || authority.contains(['%', '\\', '@']) {
@@ -383,7 +384,7 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
     let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
     let of_bucket = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if bucket.is_empty() || bucket.starts_with('.') || !bucket.bytes().all(of_bucket) {
-        return refuse("the host is followed by the name of a bucket: s3://HOST[:PORT]/BUCKET[/PREFIX]");
+        return refuse("the name of a bucket must follow the host: s3://HOST[:PORT]/BUCKET[/PREFIX]");
     }
     let prefix = unescaped(prefix.trim_end_matches('/')).and_then(|bytes| String::from_utf8(bytes).ok());
     let prefix = match prefix {
@@ -396,12 +397,12 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
     }
     if addressing == Addressing::Virtual && (authority.starts_with('[') || is_address(name)) {
         return refuse(
-            "with --addressing virtual the bucket stands before the host, which must be a name, not an address: use the \
-             server's name, or --addressing path",
+            "with --addressing virtual the bucket's name is put before the host, so the host must be a name, \
+             not an address: use the server's name, or --addressing path",
         );
     }
     if is_secure && !can_be_certified(name) {
-        return refuse("no certificate can be for such a host");
+        return refuse("no certificate can be issued for such a host");
     }
     Ok(Parts {
         is_secure,
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_could_mean_something_else_is_refused() {
+    fn an_ambiguous_url_is_refused() {
         for url in [
             "",
             "s3://",

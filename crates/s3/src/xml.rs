@@ -5,13 +5,13 @@
 
 use std::borrow::Cow;
 
-/// S3 nests at most five elements.
+/// Maximum nesting. S3 nests at most five elements.
 const MOST_DEPTH: usize = 8;
 const MOST_NAME_BYTES: usize = 128;
 /// Maximum size of a text: a key has at most 1024 bytes, each of which may be escaped.
 const MOST_TEXT_BYTES: usize = 16 * 1024;
 
-/// The document is not the XML that S3 describes, or exceeds a limit.
+/// The document is not valid in S3, or exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -66,7 +66,7 @@ pub(crate) fn read(document: &[u8]) -> Result<Element<'_>, Malformed> {
     place.root.ok_or(Malformed)
 }
 
-/// The reader's position in a document.
+/// Position of the reader in a document.
 #[derive(Default)]
 struct Place<'a> {
     /// The open elements.
@@ -133,7 +133,7 @@ fn local(name: &str) -> Result<&str, Malformed> {
     sound.then_some(name).ok_or(Malformed)
 }
 
-/// Returns the inside of a tag, and what follows it. A `>` in an attribute's value does not end it.
+/// Splits `text` into the inside of a tag and the rest. A `>` in an attribute's value does not end the tag.
 fn open_tag(text: &str) -> Result<(&str, &str), Malformed> {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_or_exceeds_a_limit_is_refused() {
+    fn an_incomplete_document_or_one_beyond_a_limit_is_refused() {
         let deep = "<a>".repeat(9) + &"</a>".repeat(9);
         let long = format!("<a>{}</a>", "x".repeat(MOST_TEXT_BYTES + 1));
         let name = format!("<{0}></{0}>", "n".repeat(MOST_NAME_BYTES + 1));

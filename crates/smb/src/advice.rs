@@ -1,8 +1,8 @@
 //! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to
 //! check.
 //!
-//! Settings have their names in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
-//! `min_dialect` and `max_dialect`. Among the rows for an error, the first whose condition holds applies.
+//! The texts call settings by their names in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
+//! `min_dialect` and `max_dialect`. Of the rows for an error, the first whose condition holds is used.
 
 use crate::auth::{EXPIRED, MODIFIED, NOT_US, NOT_YET_VALID, NO_KEY, OLD_KEY, REPEATED, SKEW};
 use crate::ntstatus::*;
@@ -50,17 +50,17 @@ fn password_with_user(options: &Options) -> bool {
 }
 
 const WRONG_USER: &str =
-    "The user's name or password is wrong (the password comes from DYNO_SMB_PASSWORD, or the variable that \
-     `password_variable` of the plan names): check both with smbclient //HOST/SHARE -U USER. Samba has passwords of its \
-     own: smbpasswd -a USER sets one there. Write a domain's user as DOMAIN\\user.";
+    "The user's name or password is wrong (the password comes from DYNO_SMB_PASSWORD, or the variable in \
+     `password_variable` of the plan): check both with smbclient //HOST/SHARE -U USER. Samba has its own \
+     passwords: smbpasswd -a USER sets one. Write a domain's user as DOMAIN\\user.";
 const EXPIRED_TICKET: &str = "Get a new ticket with kinit. It must last until the end of the run.";
 const CLOCKS: &str =
     "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: set them.";
 const NO_MORE_SESSIONS: &str =
     "The server accepts no more sessions: its limit, or that of its licence, is reached.";
 const TICKET_OF_ANOTHER: &str =
-    "The server can't read the ticket: the server's key has changed since (run kinit again), or the URL's host is registered to \
-     another machine (setspn -Q cifs/HOST).";
+    "The server can't read the ticket: the server's key has changed since then (run kinit again), or the \
+     URL's host is registered to another machine (setspn -Q cifs/HOST).";
 const KEPT_OUT: &str =
     "The server's policies refuse this user, for example because of log-on hours, an empty password or a ban on \
      network log-on. Change the policy or use another user.";
@@ -78,16 +78,16 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the share once, and start again, or raise timeout_s of the suite. Perhaps it is not a file server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
     Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
-    Row::failed(Fault::WrongSignature, &[], "Server and client have different keys: something between them may have changed messages, or the server is faulty. Try another max_dialect."),
+    Row::failed(Fault::WrongSignature, &[], "Server and client have different keys: a device between them may have changed messages, or the server is faulty. Try another max_dialect."),
     Row::failed(Fault::NoCredit, &[], "The server violates the protocol. Try another max_dialect, and report this with the server's version."),
     Row::failed(Fault::MalformedMessage, &[], "The server violates the protocol. Try another max_dialect, and report this with the server's version."),
 
     Row::failed(Fault::SessionLost, &[NETWORK_NAME_DELETED], "The server closed the share. Most often, the user can't enter its directory: on the server, chmod o+x the directory and all above it. Otherwise, somebody closed the share."),
-    Row::failed(Fault::SessionLost, &[], "The server ended the session: check whether the server still runs, and its log."),
-    Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it. If files were made, and only changes are refused, the share keeps files as they are: retention, write-once (Samba: vfs objects = worm)."),
-    Row::failed(Fault::NotFound, &[], "A file is gone right after it was created, or the directory does not exist: create the directory that the URL names, and look for what hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
+    Row::failed(Fault::SessionLost, &[], "The server ended the session: check its log, and whether it still runs."),
+    Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it. If files were created, and only changes are refused, the share may be write-once or have a retention time (Samba: vfs objects = worm)."),
+    Row::failed(Fault::NotFound, &[], "A file is gone right after it was created, or the directory does not exist: create the directory of the URL, and look for a program or setting that hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
     Row::failed(Fault::NotFound, &[], "A file is gone right after it was created: the server hides or removes it (Samba: veto files; a virus scanner), stores its name in another case (Samba: preserve case, default case, case sensitive), or somebody removed the directory."),
-    Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, and such links are not followed: give the URL of the server and the share that it leads to."),
+    Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, and such links are not followed: use the URL of the server and share to which it leads."),
     Row::failed(Fault::ErrorStatus, &[NOT_A_DIRECTORY], "The URL names a file: name its directory.").when(below_the_share),
     Row::failed(Fault::SharingViolation, &[], "Another program has a file of the load open: a virus scanner, an indexer or a backup on the server. Exclude the load's files there (serverdyno-*, Bonnie.*). If every file fails at its first open, the server can't get the kernel's share mode: set kernel share modes = no (Samba)."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
@@ -100,22 +100,22 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::TurnedAway, &[], "On the server, allow this machine's address (Samba: hosts allow, hosts deny)."),
     Row::refused(Refusal::Dialect, &[NOT_SUPPORTED], "The server supports no version of SMB from min_dialect to max_dialect: widen the range. A server that only speaks SMB 1 (Samba: server max protocol) is not supported."),
     Row::refused(Refusal::Dialect, &[], "Widen the range from min_dialect to max_dialect, or enable one of these versions on the server."),
-    Row::refused(Refusal::NoEncryption, &[], "The server can't encrypt, or not with the versions that are allowed (it takes SMB 3.0 or newer). Enable its encryption, raise max_dialect, or set encryption = \"auto\"."),
+    Row::refused(Refusal::NoEncryption, &[], "The server can't encrypt, or not with the allowed versions (encryption needs SMB 3.0 or newer). Enable its encryption, raise max_dialect, or set encryption = \"auto\"."),
     Row::refused(Refusal::SigningWanted, &[], "In [smb] of the suite, set signing = \"auto\" or \"required\"."),
     Row::refused(Refusal::EncryptionWanted, &[], "In [smb] of the suite, set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no cipher in common with this client."),
     Row::refused(Refusal::ShareEncryption, &[], "In [smb] of the suite, set encryption = \"auto\", with max_dialect 3.0 or newer. The server may also have no cipher in common with this client."),
-    Row::refused(Refusal::Guest, &[], "The server took the user for a guest: check the spelling of --user, or leave it out to measure as a guest on purpose."),
+    Row::refused(Refusal::Guest, &[], "The server logged the user on as a guest: check the spelling of --user, or leave it out to measure as a guest on purpose."),
     Row::refused(Refusal::GuestUnprotected, &[], "Name a user (--user), or set signing and encryption to \"auto\" in [smb] of the suite."),
-    Row::refused(Refusal::NoChannels, &[], "Set channels = 1, or make multichannel possible: `server multi channel support = yes` in Samba, SMB 3.0 or later, and a user instead of a guest."),
-    Row::refused(Refusal::Binding, &[], "All connections must reach the same server and use the same dialect: check load balancers on the way and the server's limits, or set channels = 1."),
+    Row::refused(Refusal::NoChannels, &[], "Set channels = 1, or enable multichannel: it needs `server multi channel support = yes` in Samba, SMB 3.0 or later, and a user instead of a guest."),
+    Row::refused(Refusal::Binding, &[], "All connections must reach the same server and use the same dialect: check load balancers in between and the server's limits, or set channels = 1."),
     Row::refused(Refusal::Changed, &[], "Something between client and server changes messages, such as a proxy or an attacker, or the server is faulty. Connect to it directly."),
-    Row::refused(Refusal::NoFiles, &[], "Name a share with files, unlike IPC$ and printers."),
+    Row::refused(Refusal::NoFiles, &[], "Name a share with files: IPC$ and printers have none."),
 
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCESS_DENIED, ACCOUNT_DISABLED, ACCOUNT_RESTRICTION], "The server accepts no guests: name a user (--user), or allow guests on the server (Samba: map to guest = Bad User, and guest ok = yes for the share).").when(as_guest),
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name holds a % or a colon, as user%password of smbclient does. The user alone stands there (--user), and the password in DYNO_SMB_PASSWORD.").when(password_with_user),
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCOUNT_RESTRICTION], "The password is empty: export DYNO_SMB_PASSWORD (or the variable that `password_variable` of the plan names) with the user's password.").when(empty_password),
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password begins or ends with a blank or a line end, as a file's content does: export DYNO_SMB_PASSWORD=\"$(cat FILE)\" takes line ends away. If the blank belongs to it, the user's name or the password is wrong.").when(padded_password),
-    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password stands in quotation marks within the variable, which a file of variables (docker --env-file) does not take away: leave them out of DYNO_SMB_PASSWORD.").when(quoted_password),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The user's name contains a % or a colon, as in user%password of smbclient. Give only the user's name (--user), and the password in DYNO_SMB_PASSWORD.").when(password_with_user),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER, ACCOUNT_RESTRICTION], "The password is empty: export DYNO_SMB_PASSWORD (or the variable in `password_variable` of the plan) with the user's password.").when(empty_password),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The password begins or ends with a blank or a line end, as the content of a file often does: export DYNO_SMB_PASSWORD=\"$(cat FILE)\" removes line ends. If the blank is part of the password, the user's name or the password is wrong.").when(padded_password),
+    Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], "The variable has quotation marks around the password, and a file of variables (docker --env-file) does not remove them: leave them out of DYNO_SMB_PASSWORD.").when(quoted_password),
     Row::refused(Refusal::LogOn, &[LOGON_FAILURE, WRONG_PASSWORD, NO_SUCH_USER], WRONG_USER),
     Row::refused(Refusal::LogOn, &[ACCOUNT_LOCKED_OUT], "The account is locked after too many wrong passwords: have it unlocked on the server."),
     Row::refused(Refusal::LogOn, &[ACCOUNT_DISABLED], "The account is disabled: have it enabled on the server, or name another user."),
@@ -126,29 +126,29 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::LogOn, &[NO_LOGON_SERVERS], "The server can't reach its domain controller: correct this on the server."),
     Row::refused(Refusal::LogOn, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),
     Row::refused(Refusal::LogOn, &[ACCESS_DENIED], "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \"auto\" with max_dialect 3.0 or newer."),
-    Row::refused(Refusal::LogOn, &[], "Look in the server's log for why it refused this user."),
+    Row::refused(Refusal::LogOn, &[], "Look in the server's log for the reason why it refused this user."),
 
     Row::refused(Refusal::Ticket, &[SKEW, NOT_YET_VALID, TIME_DIFFERENCE_AT_DC], CLOCKS),
     Row::refused(Refusal::Ticket, &[EXPIRED, NETWORK_SESSION_EXPIRED], EXPIRED_TICKET),
     Row::refused(Refusal::Ticket, &[MODIFIED, NOT_US, OLD_KEY, NO_KEY], TICKET_OF_ANOTHER),
     Row::refused(Refusal::Ticket, &[REPEATED], "The server has seen this log-on before: something between client and server repeats messages."),
     Row::refused(Refusal::Ticket, &[NO_SUCH_USER, INVALID_TOKEN], "The server can read the ticket, but has no account for its user: let it map the domain's users (Samba: winbind, idmap config, username map, min domain uid)."),
-    Row::refused(Refusal::Ticket, &[LOGON_FAILURE], "The server does not accept the ticket: its key has changed since (run kinit again), the URL's host is registered to another machine, clocks differ by more than 5 minutes, it has no account for the user, or it does not accept Kerberos. Its log says which."),
+    Row::refused(Refusal::Ticket, &[LOGON_FAILURE], "The server does not accept the ticket: its key has changed since then (run kinit again), the URL's host is registered to another machine, clocks differ by more than 5 minutes, it has no account for the user, or it does not accept Kerberos. Its log says which."),
     Row::refused(Refusal::Ticket, &[ACCOUNT_LOCKED_OUT, ACCOUNT_DISABLED, ACCOUNT_EXPIRED, PASSWORD_EXPIRED, PASSWORD_MUST_CHANGE], "The user's account or password is locked or has expired: have it changed on the server, or name another user."),
     Row::refused(Refusal::Ticket, &[ACCOUNT_RESTRICTION, INVALID_LOGON_HOURS, LOGON_TYPE_NOT_GRANTED], KEPT_OUT),
     Row::refused(Refusal::Ticket, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),
     Row::refused(Refusal::Ticket, &[ACCESS_DENIED], "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \"auto\" with max_dialect 3.0 or newer."),
-    Row::refused(Refusal::Ticket, &[], "Look in the server's log for why it refused this user."),
+    Row::refused(Refusal::Ticket, &[], "Look in the server's log for the reason why it refused this user."),
     Row::refused(Refusal::TicketExpired, &[], EXPIRED_TICKET),
     Row::refused(Refusal::Unproven, &[], "Another server, or something between it and this client, answers at this address. Check which host the name in the URL leads to."),
 
-    Row::refused(Refusal::Share, &[BAD_NETWORK_NAME], "The server has no share of this name: check shares against `smbclient -L //HOST`. If it is listed, the server can't serve it: its directory may have been removed, or it is a DFS link to another server; look at its log."),
+    Row::refused(Refusal::Share, &[BAD_NETWORK_NAME], "The server has no share of this name: compare shares with `smbclient -L //HOST`. If it is listed, the server can't serve it: its directory may have been removed, or it is a DFS link to another server; look at its log."),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share accepts no guests: name a user (--user), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or requires encryption: give the user access to it on the server, or set encryption = \"auto\" with max_dialect 3.0 or newer. Otherwise, the server's log says why.").when(unencrypted),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny). Otherwise, the server's log says why: a command that it runs first may have failed (Samba: root preexec, preexec)."),
     Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share accepts no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or use fewer clients (-c) or seekers (--seekers)."),
     Row::refused(Refusal::ReadOnly, &[], "Let the user write there: on Samba, read only = no, or the user in write list; on Windows, the share's permissions."),
-    Row::refused(Refusal::Share, &[], "Look in the server's log for why it refused the share."),
+    Row::refused(Refusal::Share, &[], "Look in the server's log for the reason why it refused the share."),
 ];
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_status_means_different_things_at_different_steps_and_to_different_clients() {
+    fn the_meaning_of_a_status_depends_on_the_step_and_the_client() {
         let denied = |refusal: Refusal, guest| of(refusal.failure(ACCESS_DENIED), |to| to.guest = guest);
         assert_ne!(denied(Refusal::LogOn, false), denied(Refusal::Share, false));
         assert_ne!(denied(Refusal::Share, true), denied(Refusal::Share, false));

@@ -122,7 +122,7 @@ mod tests {
     use dyno_measure::ProtocolStatus;
 
     #[test]
-    fn a_status_is_told_by_its_name_and_number() {
+    fn a_status_is_shown_by_its_name_and_number() {
         let check = |code, text: &str| {
             let table = &NTSTATUS;
             assert_eq!(ProtocolStatus { code, table }.to_string(), text);

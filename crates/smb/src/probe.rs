@@ -1,8 +1,8 @@
 //! Checks whether an SMB server is present and what it offers, with a single NEGOTIATE (MS-SMB2 2.2.3). If
 //! the server closes the connection in response, the probe also tries SMB 1 (`smb1.rs`).
 //!
-//! The probe needs no consent: it logs on no user, changes nothing on the server and causes no load. Only a
-//! session can check shares and users.
+//! The probe needs no consent: it does not log on, changes nothing on the server and causes no load. Only a session can
+//! check shares and users.
 
 use crate::session::{Options, Session};
 use crate::smb1;
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 /// Client number of the probe, which no client of a load level has.
 const PROBING_CLIENT: u32 = u32::MAX;
-/// Number of probes that this process has started. The GUID of a probe depends on this number and the process
-/// ID: Samba passes all connections with the same GUID to one process, so a probe would wait behind another
-/// one that hangs.
+/// Number of probes that this process has started. The GUID of a probe depends on this number and the process ID. Samba
+/// passes all connections with the same GUID to one process, so a probe with the GUID of a hanging probe would hang,
+/// too.
 static PROBES: AtomicU64 = AtomicU64::new(0);
 
 /// Properties that a server reports in its NEGOTIATE response.

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_with_its_status_and_found_again_in_the_failure() {
+    fn a_refusal_is_shown_with_its_status_and_found_in_the_failure() {
         for refusal in Refusal::ALL {
             let failure = refusal.failure(0);
             assert_eq!(failure.to_string(), refusal.words());

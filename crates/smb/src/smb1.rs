@@ -1,8 +1,8 @@
-//! The only SMB 1 request (MS-CIFS 2.2.4.52). It tests whether a server that closed the connection after the
-//! first SMB 2 message supports only SMB 1. A server at its connection limit also closes the connection of
-//! this request.
+//! The only SMB 1 request (MS-CIFS 2.2.4.52), sent only before load. It tests whether a server that closed the
+//! connection after the first SMB 2 message supports only SMB 1. A server at its connection limit also closes the
+//! connection of this request.
 //!
-//! Sent only before load. SMB 1 itself is not supported.
+//! SMB 1 is otherwise not supported.
 
 use crate::wire::FRAME_BYTES;
 use crate::Refusal;
@@ -20,7 +20,7 @@ const REST_OF_HEADER: [u8; 27] = [
 /// Dialects to offer, from the oldest one of file servers to the last one before SMB 2.
 const VERSIONS: [&str; 4] = ["PC NETWORK PROGRAM 1.0", "LANMAN1.0", "LM1.2X002", "NT LM 0.12"];
 
-/// Returns `failure`; if the server closed the connection because it supports only SMB 1, with that reason.
+/// Returns `failure`. If the server closed the connection because it supports only SMB 1, adds that reason.
 pub(crate) async fn explained(failure: Failure, dialer: &Dialer) -> Failure {
     let hung_up =
         matches!(failure.detail, Detail::Refused { step, .. } if Refusal::of(step) == Some(Refusal::HungUp));

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_a_failure_of_its_kind_and_keeps_its_number() {
+    fn a_status_maps_to_its_fault_and_keeps_its_number() {
         check(0xC000_0034, Fault::NotFound);
         check(0xC000_003A, Fault::NotFound);
         check(0xC000_0035, Fault::AlreadyThere);
@@ -82,13 +82,13 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_nobody_here_knows_is_one_all_the_same() {
+    fn an_unknown_status_is_still_a_failure() {
         check(0xC000_0BAD, Fault::ErrorStatus);
         check(0xFFFF_FFFF, Fault::ErrorStatus);
     }
 
     #[test]
-    fn warnings_and_information_are_no_errors() {
+    fn warnings_and_information_are_not_errors() {
         for status in [SUCCESS, PENDING, NO_MORE_FILES, BUFFER_OVERFLOW] {
             assert!(!is_error(status), "{status:#010x}");
         }

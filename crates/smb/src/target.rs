@@ -1,10 +1,10 @@
 //! Shares that may receive load. The engine accepts only an `SmbTarget`, and only `SmbTarget::open` creates one.
 //!
-//! A server on loopback belongs to the user and needs no consent unless there is a token. This includes the
-//! loopback of another network namespace of this machine. Any other server must have a consent file in the
-//! root of each share: its name contains the user's secret token, and only someone who knows the token can
-//! create its content (`dyno_net::consent_document`). The checked address is the one used for load: the name
-//! is resolved once, and a namespace stays open.
+//! A server on loopback belongs to the user and needs no consent unless there is a token. This includes the loopback of
+//! another network namespace of this machine. Any other server must have a consent file in the root of each share. The
+//! file's name contains the user's secret token. Only someone who knows the token can create its content
+//! (`dyno_net::consent_document`). The checked address is the one used for load: the name is resolved once, and a
+//! namespace stays open.
 //!
 //! Other code can neither construct nor change an `SmbTarget`:
 //!
@@ -141,8 +141,8 @@ impl SmbTarget {
         is_loopback(self.address.ip())
     }
 
-    /// Moves the calling thread into the server's network namespace; its new sockets are created there.
-    /// Does nothing without a namespace.
+    /// Moves the calling thread into the server's network namespace, in which its new sockets are then created. Does
+    /// nothing without a namespace.
     ///
     /// # Errors
     /// The process lacks `CAP_SYS_ADMIN`, or the file is not a network namespace.
@@ -187,7 +187,7 @@ fn choose_shares(url: &str, share: &str, shares: Vec<String>) -> Result<Vec<Stri
         .any(|share| share.is_empty() || share.contains(['/', '\\', '\0']))
     {
         return Err(TargetError::Url(format!(
-            "{url:?}: name a share, smb://HOST/SHARE; its name has no / or \\"
+            "{url:?}: name a share, smb://HOST/SHARE; its name can't have / or \\"
         )));
     }
     Ok(shares)
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_could_mean_something_else_is_refused() {
+    fn an_ambiguous_url_is_refused() {
         for url in [
             "",
             "smb://",
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_network_namespace_is_refused() {
+    fn a_file_that_is_not_a_network_namespace_is_refused() {
         let opened = SmbTarget::open(
             "smb://127.0.0.1/a",
             vec![],

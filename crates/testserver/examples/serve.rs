@@ -1,5 +1,4 @@
-//! Serves until standard input ends, then prints the number of requests, for profiling and for other load
-//! generators.
+//! Serves until standard input ends, then prints the number of requests. For profiling, and for other load generators.
 //!
 //! `serve PORT CPU[,CPU...] tree|BYTES [FAULT]`: one thread per CPU.
 

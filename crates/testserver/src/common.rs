@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
-/// Returns incompressible bytes: the same bytes for the same length, on every machine.
+/// Returns incompressible bytes. The same length gives the same bytes on every machine.
 pub(crate) fn incompressible(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut bytes);

@@ -17,7 +17,7 @@ impl<const KINDS: usize> Counts<KINDS> {
         Self((0..threads).map(|_| zeros()).collect())
     }
 
-    /// Counts a request before its answer is sent: a client that has received the answer must find the request counted.
+    /// Counts a request. Call it before the answer is sent: once a client has the answer, the request must be counted.
     /// Ignores unknown kinds.
     pub(crate) fn add(&self, thread: usize, kind: usize) {
         if let Some(counter) = self.0[thread].0.get(kind) {

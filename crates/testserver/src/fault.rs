@@ -60,7 +60,7 @@ impl<'de, Kind: FaultKind> Deserialize<'de> for Fault<Kind> {
 }
 
 /// Defines `Kind`, `Fault` and `faults()` from `Variant "name" "meaning"` for each fault. A number in a name is an
-/// example: any other positive number can replace it.
+/// example, which any other positive number can replace.
 macro_rules! faults {
     ($($variant:ident $name:literal $words:literal)*) => {
         dyno_measure::named_enum! {
@@ -87,7 +87,7 @@ macro_rules! faults {
 }
 pub(crate) use faults;
 
-/// Returns the number in `text` if the rest of `text` equals that of `example`. The number must be positive.
+/// Returns the positive number in `text`, if `text` equals `example` except for the number.
 fn value_in(text: &str, example: &str) -> Option<u32> {
     let Some((name, example_value)) = example.split_once('=') else {
         return (text == example).then_some(1);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_name_stands_for_its_own_fault() {
+    fn every_listed_name_stands_for_a_different_fault() {
         each_name_stands_for_its_own_fault::<http::FaultKind>();
         each_name_stands_for_its_own_fault::<smb::FaultKind>();
         each_name_stands_for_its_own_fault::<nfs::FaultKind>();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_can_be_chosen_where_the_listed_name_has_one() {
+    fn the_number_in_a_name_can_be_chosen() {
         let value = |text: &str| text.parse::<http::Fault>().ok().map(|fault| fault.value);
         assert_eq!(value("delay=250ms"), Some(250));
         assert_eq!(value("close-idle=7"), Some(7));

@@ -1,5 +1,5 @@
-//! In-memory servers for HTTP, SMB, NFS and S3. The generator is measured against them; each is also the server
-//! if no other is installed, and a source of named faults for tests.
+//! In-memory servers for HTTP, SMB, NFS and S3. The generator is measured against them. Each is also the server if no
+//! other is installed, and injects named faults for tests.
 //!
 //! They only serve load generators and their tests.
 

@@ -128,7 +128,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Returns a copy of a page, which uses its own memory; None if the page does not exist.
+    /// Returns a copy of a page, which counts as additional memory. None if the page does not exist.
     pub(crate) fn copy(&self, number: u64, space: &Space) -> Result<Option<Vec<u8>>, Full> {
         let Some(page) = self.pages.get(&number) else {
             return Ok(None);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_those_of_a_plain_buffer_whatever_is_written_and_cut() {
+    fn contents_equal_those_of_a_plain_buffer_after_any_writes_and_truncations() {
         let space = Space::new(16 << 20);
         let (mut pages, mut plain) = (Pages::default(), Vec::<u8>::new());
         let mut state = 1u64;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_server_takes_no_more_and_keeps_what_it_has() {
+    fn a_full_server_accepts_no_more_data_and_keeps_its_contents() {
         let space = Space::new(128 << 10);
         let mut pages = Pages::default();
         pages.write(0, &[7; 100_000], &space).expect("it fits");

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Pause after a failure to accept a connection (out of file descriptors or memory).
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// Pause between the attempts to listen again while the port is taken, and their number.
+/// Pause between the attempts to listen again while the port is in use, and the number of attempts.
 const LISTEN_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_TRIES: u32 = 1000;
 /// Outage of a server whose fault makes it restart.
@@ -52,13 +52,13 @@ pub trait Service: Sized + Send + Sync + 'static {
     }
 }
 
-/// A running server; dropping it stops it.
+/// A running server. Dropping it stops it.
 pub struct Server<S: Service>(Arc<Running<S>>);
 
 struct Running<S> {
     service: Arc<S>,
     address: SocketAddr,
-    /// None after a permanent stop.
+    /// The running threads. None after a permanent stop.
     threads: Mutex<Option<Threads>>,
     stopped: Condvar,
     one_restart_at_a_time: Mutex<()>,
@@ -109,7 +109,7 @@ impl<S: Service> Server<S> {
         self.0.address
     }
 
-    /// Returns the port that the server listens on.
+    /// Returns the port on which the server listens.
     pub fn port(&self) -> u16 {
         self.0.address.port()
     }
@@ -123,14 +123,14 @@ impl<S: Service> Server<S> {
         self.0.restart(outage)
     }
 
-    /// Returns whether threads are running: not during an outage, nor after a stop.
+    /// Returns whether threads are running. During an outage and after a stop, none are.
     pub(crate) fn runs(&self) -> bool {
         lock(&self.0.threads)
             .as_ref()
             .is_some_and(|threads| !threads.is_empty())
     }
 
-    /// Ends every thread and closes every connection. Takes about 20 ms; does nothing the second time.
+    /// Ends every thread and closes every connection. Takes about 20 ms. A second call does nothing.
     pub fn stop(&self) {
         let threads = lock(&self.0.threads).take();
         self.0.stopped.notify_all();

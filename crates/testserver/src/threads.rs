@@ -14,9 +14,8 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts a thread that sets itself up and runs until it must stop. `cpus`: the CPUs to which threads
-    /// are pinned in turn, by `number`; if empty, the scheduler decides. Returns when the thread is set up,
-    /// with the result of `set_up`.
+    /// Starts a thread that sets itself up and runs until it must stop. `cpus`: the CPUs to which threads are pinned in
+    /// turn, by `number`. If empty, the scheduler decides. Returns the result of `set_up` once the thread is set up.
     ///
     /// # Errors
     /// `set_up` fails, the CPU does not exist or is not allowed, or no thread can be created.
@@ -55,7 +54,7 @@ impl Threads {
     pub(crate) fn stop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         for thread in self.running.drain(..) {
-            // A thread that panicked has printed the panic to standard error, and has ended like the others.
+            // A thread that panicked has printed its message to standard error, and has ended like the others.
             let _ = thread.join();
         }
         self.stopping.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A server without file descriptors. In its own process, because the limit applies to a process.
+//! A server that runs out of file descriptors. The test has its own process, because the limit applies to a process.
 
 use dyno_testserver::http::{Documents, Options, Server};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -18,7 +18,7 @@ fn answers(client: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn connections_that_could_not_be_accepted_are_served_once_there_is_room() {
+fn connections_that_could_not_be_accepted_are_served_later() {
     let server = Server::start(&Options::on_loopback(Documents::Fixed(10))).expect("a free port");
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(
@@ -31,8 +31,8 @@ fn connections_that_could_not_be_accepted_are_served_once_there_is_room() {
     .expect("a lower bound");
     let null = || File::open("/dev/null");
     let mut taken: Vec<File> = std::iter::from_fn(|| null().ok()).collect();
-    // An odd number remains for pairs of a client and its accepted socket, so that one client ends up
-    // waiting for the server.
+    // Each client needs a descriptor, and so does its accepted socket. An odd number of descriptors is left, so that
+    // one client waits for the server.
     taken.truncate(taken.len() - 5);
     let mut clients: Vec<TcpStream> =
         std::iter::from_fn(|| TcpStream::connect(server.address()).ok()).collect();

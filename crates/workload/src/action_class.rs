@@ -1,4 +1,4 @@
-//! Classes under which the disk mix and load files count file actions, so that both report the same rows.
+//! Classes for counting file actions. The disk mix and load files share them, so that both report the same rows.
 //! Workloads with few kinds of actions have their own classes.
 
 use crate::{ClassId, FileAction, Intent};

@@ -8,7 +8,7 @@ const PAGE_CLASS: &str = "dynamic";
 /// Suffix of the classes over TLS if there are also classes without TLS.
 const OVER_TLS: &str = " over TLS";
 
-/// The correct answer to requests for one path.
+/// The correct answer to a request for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     Found {
@@ -32,7 +32,7 @@ pub struct Entry {
     /// Class of the requests for this path.
     pub class: ClassId,
     pub expect: Expect,
-    /// Whether to use TLS, if other entries don't.
+    /// Whether to use TLS, in a catalogue in which other entries do not.
     pub secure: bool,
 }
 
@@ -41,13 +41,13 @@ pub struct Entry {
 pub struct Catalogue {
     /// Names of the classes, in the order of their ids: "223.gif".
     pub classes: Vec<String>,
-    /// Every path, in the order of their indices.
+    /// All paths, in the order of their indices.
     pub entries: Vec<Entry>,
 }
 
 impl Catalogue {
-    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the paths that must
-    /// not exist.
+    /// Returns the catalogue of [`crate::WebbenchStatic`]: first the files of `tree` in order, then the paths of files
+    /// that must not exist.
     ///
     /// Computes the content digests of `tree` if necessary.
     pub fn webbench_static(tree: &Tree) -> Self {
@@ -76,8 +76,8 @@ impl Catalogue {
         }
     }
 
-    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload and the page at `page`; if `secure`,
-    /// all entries again over TLS.
+    /// Returns the catalogue of [`crate::WebbenchDynamic`]: the static workload, then the page at `page`. If `secure`
+    /// is set, all entries follow again over TLS.
     pub fn webbench_dynamic(tree: &Tree, page: &str, secure: bool) -> Self {
         let mut clear = Self::webbench_static(tree);
         clear.entries.push(Entry {

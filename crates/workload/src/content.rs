@@ -24,7 +24,7 @@ impl Extension {
     }
 }
 
-/// Signature, screen of one pixel, palette of black and white, start of a comment (GIF89a, sections 17-19 and 24).
+/// Signature, one-pixel screen, black-and-white palette, start of a comment (GIF89a, sections 17-19 and 24).
 const GIF_HEAD: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\x21\xfe";
 /// End of the comment, one black pixel, trailer (GIF89a, sections 20, 22 and 27).
 const GIF_TAIL: &[u8] = b"\0\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0\x3b";
@@ -38,7 +38,7 @@ const HTML_HEAD: &str =
     <title>Serverdyno</title>\n</head>\n<body>\n<p>";
 const HTML_TAIL: &str = "</p>\n</body>\n</html>\n";
 
-/// The 188 permitted bytes of ISO-8859-1 text, indexed by a random byte; some occur twice.
+/// The 188 permitted bytes of ISO-8859-1 text, indexed by a random byte. Some occur twice.
 ///
 /// Excluded: controls (including 80 to 9F, which browsers read as another character set) and the three
 /// characters that could start or end markup. 7.5 bits of each byte are random, so text compresses by at most
@@ -91,7 +91,7 @@ pub(crate) fn content(path: &str, extension: Extension, bytes: usize) -> Vec<u8>
     content
 }
 
-/// Writes a length byte at the start of every sub-block; `body` must have at least two bytes.
+/// Writes a length byte at the start of every sub-block. `body` must have at least two bytes.
 fn divide_into_sub_blocks(body: &mut [u8]) {
     let mut start = 0;
     while start < body.len() {
@@ -113,7 +113,7 @@ mod tests {
     use crate::Extension;
 
     #[test]
-    fn an_image_of_any_size_ends_in_whole_sub_blocks() {
+    fn an_image_of_any_size_ends_with_a_complete_sub_block() {
         let least = usize::try_from(least_bytes(Extension::Gif)).expect("small");
         for bytes in least..least + 1024 {
             let image = content("/any", Extension::Gif, bytes);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_page_is_its_wrapper() {
+    fn the_smallest_page_is_only_its_wrapper() {
         let least = usize::try_from(least_bytes(Extension::Htm)).expect("small");
         let page = content("/any", Extension::Htm, least);
         assert!(page.ends_with(b"<p></p>\n</body>\n</html>\n"));

@@ -1,5 +1,5 @@
-//! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it,
-//! sometimes rewrites it, unlocks and closes. A server that lets clients cache must revoke it repeatedly.
+//! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it, sometimes
+//! rewrites it, unlocks and closes. A server that grants caching to its clients must break it repeatedly.
 //!
 //! The first client creates the files. Each client draws its files, blocks and writes independently.
 //! `versions.rs` defines the contents of a block and checks what is read.
@@ -21,7 +21,7 @@ const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
 const FIRST_FILE: u32 = 2;
 const SLOT: Slot = Slot(0);
-/// Separates a client's random stream for turns from the client's other streams.
+/// Number of a client's random stream for turns. The client's other streams have other numbers.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -88,8 +88,8 @@ impl Contention {
         self.writes = self.random.below(100) < self.options.writes_percent;
     }
 
-    /// Returns the step after the last one. A failure skips the steps that depend on the failed one: no write without a
-    /// read under the lock, and no unlock without a lock.
+    /// Returns the step after the last one. A failure skips the steps that depend on the failed one: there is no write
+    /// without a read under the lock, and no unlock without a lock.
     fn following(&self, last: &Outcome) -> Step {
         if last.session_lost {
             return Step::Open;
@@ -133,8 +133,8 @@ impl Workload for Contention {
         self.last = step;
         let (slot, path, offset, bytes) = (SLOT, self.path, self.offset, self.options.block_bytes);
         let (class, action) = match step {
-            // Open for reading and writing in every turn: readers also take an exclusive lock, which NFS and POSIX
-            // permit only on a file opened for writing.
+            // Open for reading and writing in every turn: readers also take an exclusive lock. NFS and POSIX permit it
+            // only on a file that is open for writing.
             Step::Open => (OPEN, open(SLOT, path, Intent::Edit)),
             Step::Lock => {
                 let bytes = bytes.into();
@@ -193,7 +193,7 @@ impl FileWorkload for Contention {
     fn leaving(&self) -> Vec<FileAction> {
         let (slot, offset, bytes) = (SLOT, self.offset, self.options.block_bytes.into());
         let close = FileAction::Close { slot };
-        // Unlock first: NFS may refuse to close a locked file, and other clients would wait for the lock in vain.
+        // Unlock first: NFS may refuse to close a locked file, and other clients would wait for the lock for ever.
         match self.last {
             Step::Read | Step::Write | Step::Unlock => {
                 vec![FileAction::Unlock { slot, offset, bytes }, close]
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_reads_under_a_lock_and_as_many_turns_write_as_the_share_says() {
+    fn a_turn_reads_under_a_lock_and_the_configured_share_of_turns_writes() {
         let mut workload = Contention::new(OPTIONS, 1, 3);
         let (mut turns, mut writes) = (0, 0);
         for _ in 0..2000 {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_leaves_out_what_depends_on_it() {
+    fn a_failure_skips_the_steps_that_depend_on_it() {
         let ok = Outcome::START;
         let lost = Outcome {
             session_lost: true,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_client_makes_the_files_and_all_draw_from_them() {
+    fn the_first_client_creates_the_files_and_all_clients_draw_from_them() {
         let made = |client| Contention::new(OPTIONS, 1, client).preparation(false);
         let writes = |actions: &[FileAction]| {
             let block = |action: &&FileAction| matches!(action, FileAction::WriteBlock { .. });
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_and_locked_at_the_end_is_unlocked_and_closed() {
+    fn a_file_that_is_open_and_locked_at_the_end_is_unlocked_and_closed() {
         let (open, lock) = (OPEN, LOCK);
         let options = ContentionOptions {
             writes_percent: 100,

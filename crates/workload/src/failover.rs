@@ -1,6 +1,6 @@
-//! Failover: each client keeps its own file open and continues to write and read it through server outages.
-//! It writes a block, flushes after every few writes, and reads a block; blocks are drawn at random. After
-//! the level, every block is read back.
+//! Failover: each client keeps its own file open and continues to write and read it through server outages. It writes a
+//! block, flushes after every few writes, and reads a block. Blocks are drawn at random. After the level, every block
+//! is read back.
 //!
 //! `versions.rs` defines the contents of a block and what may be lost.
 
@@ -20,7 +20,7 @@ const FILE: PathId = PathId(1);
 const SLOT: Slot = Slot(0);
 /// Slot for reading the whole file back after the level.
 const SECOND_SLOT: Slot = Slot(1);
-/// Separates a client's random stream for blocks from the client's other streams.
+/// Number of a client's random stream for blocks. The client's other streams have other numbers.
 const BLOCKS_STREAM: u32 = u32::MAX - 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +141,8 @@ impl FileWorkload for Failover {
         &self.catalogue
     }
 
-    /// Creates the file anew for each level: versions count from 0, so data of an earlier level could be mistaken for a
-    /// version of this level.
+    /// Creates the file again for each level. Versions count from 0, so data of an earlier level could otherwise be
+    /// mistaken for a version of this level.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
         let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
         made.extend(self.offsets().map(|offset| self.write(offset)));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lost_session_or_a_failed_open_makes_it_open_again() {
+    fn only_a_lost_session_or_a_failed_open_reopens_the_file() {
         let ok = Outcome::START;
         for (outcomes, expected) in [
             (vec![ok, FAILED, FAILED], vec![OPEN, OPEN, OPEN]),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_is_made_and_read_back() {
+    fn every_block_is_created_and_read_back() {
         let workload = Failover::new(OPTIONS, 1, 0);
         let count = |actions: Vec<FileAction>, is_it: fn(&FileAction) -> bool| {
             actions.iter().filter(|action| is_it(action)).count()

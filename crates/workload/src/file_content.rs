@@ -1,7 +1,8 @@
 //! Contents of files: incompressible, seeded, and computable by any reader.
 //!
 //! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one comparison. The
-//! pool's period is a prime number of bytes: no two blocks of a file are alike at the block sizes that servers inspect.
+//! pool's period is a prime number of bytes. At the block sizes that servers inspect for duplicates, no two blocks of a
+//! file are therefore equal.
 
 use crate::random::RandomStream;
 use std::sync::OnceLock;
@@ -32,11 +33,11 @@ pub struct Writing {
     pub level: u32,
     /// Number of the file. A rename keeps the number.
     pub file: u32,
-    /// Raised whenever the file, or a part of it, is rewritten.
+    /// Incremented whenever the file, or a part of it, is rewritten.
     pub generation: u32,
 }
 
-/// Returns `bytes` bytes of the content, starting at `offset`; at most [`MOST_BYTES_AT_ONCE`].
+/// Returns `bytes` bytes of the content, starting at `offset`. At most [`MOST_BYTES_AT_ONCE`] at a time.
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
     let numbers = [writing.client, writing.level, writing.file, writing.generation];
     let mut key = [0; 16];
@@ -60,7 +61,7 @@ mod tests {
     };
 
     #[test]
-    fn content_continues_whatever_the_pieces() {
+    fn content_is_the_same_however_it_is_divided() {
         let whole = content_of(ONE, 5_000_000, 10_000);
         let pieces: Vec<u8> = (0..10)
             .flat_map(|piece| content_of(ONE, 5_000_000 + piece * 1000, 1000))
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_levels_files_and_generations_differ() {
+    fn content_differs_between_clients_levels_files_and_generations() {
         let others = [
             Writing { client: 5, ..ONE },
             Writing { level: 5, ..ONE },

@@ -3,7 +3,7 @@
 
 use crate::ClassId;
 
-/// Index into [`FileCatalogue::paths`].
+/// Number of a path: an index into [`FileCatalogue::paths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub u32);
 
@@ -20,17 +20,17 @@ pub struct FileOp {
 /// Purpose of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
-    /// Read the attributes of an existing file. Setting attributes takes `Edit`.
+    /// Read the attributes of an existing file. Setting attributes needs `Edit`.
     Look,
     /// Read an existing file.
     Read,
     /// Read and write an existing file, and set its attributes.
     Edit,
-    /// Create a file that must not exist; read and write it.
+    /// Create a file that must not exist, and read and write it.
     Make,
-    /// Open or create a file; read and write it.
+    /// Open or create a file, and read and write it.
     MakeOrEdit,
-    /// Create or empty a file; read and write it.
+    /// Create or truncate a file, and read and write it.
     Replace,
 }
 
@@ -38,7 +38,7 @@ pub enum Intent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Presence {
     There,
-    /// The path must not exist; an answer that says so is a success.
+    /// The path must not exist. An answer that says so is a success.
     NotThere,
     Either,
 }
@@ -46,7 +46,7 @@ pub enum Presence {
 /// The action. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileAction {
-    /// Open `path` as the free slot `slot`. If the path must be missing and is, `slot` stays free.
+    /// Open `path` as the free slot `slot`. If the path is missing, as required, `slot` stays free.
     Open {
         slot: Slot,
         path: PathId,
@@ -61,7 +61,7 @@ pub enum FileAction {
     LetGo {
         slot: Slot,
     },
-    /// Read; a read that reaches the end of the file may return fewer bytes.
+    /// Read. At the end of the file, fewer bytes may be returned.
     Read {
         slot: Slot,
         offset: u64,
@@ -74,7 +74,7 @@ pub enum FileAction {
         bytes: u32,
         generation: u32,
     },
-    /// Read a block that several clients write, and check it against the rules (see [`crate::Versions`]).
+    /// Read a block that several clients write, and check its version (see [`crate::Versions`]).
     ReadBlock {
         slot: Slot,
         path: PathId,
@@ -88,7 +88,7 @@ pub enum FileAction {
         offset: u64,
         bytes: u32,
     },
-    /// Read a block that several clients write, after the level: faults are counted and are not failures.
+    /// Read a block that several clients write, after the level. Faults are counted, but are not failures.
     ReadBack {
         slot: Slot,
         path: PathId,
@@ -163,7 +163,7 @@ pub enum FileAction {
         path: PathId,
         presence: Presence,
     },
-    /// Create or empty a file, write its whole content at once, and close it.
+    /// Create or truncate a file, write its whole content at once, and close it.
     WriteFile {
         path: PathId,
         bytes: u32,
@@ -224,9 +224,9 @@ impl FileAction {
 pub struct FileCatalogue {
     /// Names of the classes, in the order of their ids: "open", "read" ...
     pub classes: Vec<String>,
-    /// Paths below the directory of one client, with `/` between parts; the first is that directory itself,
-    /// "". Paths that begin with `../` are in the parent directory of the clients' own directories, and `..`
-    /// is that directory itself.
+    /// Paths below the directory of one client, with `/` between parts. The first is that directory itself, "". Paths
+    /// that begin with `../` are in the parent directory of the clients' own directories, and `..` is that directory
+    /// itself.
     pub paths: Vec<String>,
     /// Patterns of finds: "*", "*.xyz".
     pub patterns: Vec<String>,
@@ -240,11 +240,11 @@ pub trait FileWorkload: crate::Workload<Op = FileOp> {
     /// (its path is `marker`), so its files exist too and only leftovers must be removed.
     fn preparation(&self, found: bool) -> Vec<FileAction>;
 
-    /// Returns the file that marks a complete workspace; `preparation` creates it last.
+    /// Returns the file that marks a complete workspace. `preparation` creates it last.
     fn marker(&self) -> PathId;
 
-    /// Returns the actions after the level that close and remove everything that the operations so far have left beside
-    /// the workspace. The last operation that `next` returned has not been performed.
+    /// Returns the actions after the level that close and remove everything that the operations so far have left in
+    /// addition to the workspace. The last operation that `next` returned has not been performed.
     fn leaving(&self) -> Vec<FileAction>;
 
     /// Returns the actions that remove the workspace itself, after `leaving`.

@@ -1,4 +1,4 @@
-//! Space that a client's files need: plays a pass of the client's workload, but only with sizes. `played.rs` plays
+//! Computes the space that a client's files need, by playing a pass of its workload with sizes only. `played.rs` plays
 //! contents.
 
 use crate::{FileAction, FileWorkload, Intent, Outcome, PathId};
@@ -10,7 +10,7 @@ const MOST_OPERATIONS: u32 = 5_000_000;
 #[derive(Clone, Copy, Default)]
 struct Size {
     end_bytes: u64,
-    /// Bytes really written: holes in a file don't count.
+    /// Bytes actually written: holes in a file do not count.
     written_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
 }
 
 impl Sizes {
-    /// Performs an action step by step; returns the number of bytes read.
+    /// Performs an action step by step. Returns the number of bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }

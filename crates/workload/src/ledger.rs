@@ -1,12 +1,12 @@
-//! Expected contents of each file of one client: updated by the operations that succeeded, and compared with the data
+//! Expected contents of each file of one client. Successful operations update them, and they are compared with the data
 //! read back.
 //!
 //! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that continue each
 //! other are one extent, so the ledger of a workspace stays at some thousand entries. Content becomes unknown after a
 //! failed write, or if the session was lost before data was sent; unknown content is never reported as wrong.
 //!
-//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the ledger has
-//! the level of each extent: a lost write leaves the data of an earlier level, which is reported as wrong.
+//! The ledger persists from level to level with the workspace. Each level writes its own contents, and the ledger
+//! stores the level of each extent. A lost write leaves the data of an earlier level, which is reported as wrong.
 //!
 //! The engine queries the server, and checks lengths and answers.
 
@@ -31,7 +31,7 @@ struct Extent {
     kind: Kind,
 }
 
-/// One file. The extents start at 0 and have no gaps; they end at the file's size if the size is known.
+/// One file. The extents start at 0 and have no gaps. They end at the file's size if the size is known.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     extents: Vec<Extent>,
@@ -145,7 +145,7 @@ impl Contents {
         self.unsent = false;
     }
 
-    /// Compares `data` with the extents; returns the number of bytes whose content is known.
+    /// Compares `data` with the extents. Returns the number of bytes whose content is known.
     fn check(&self, writing: Writing, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let end = offset + data.len() as u64;
         if self.size_known && end > self.end() {
@@ -194,7 +194,7 @@ fn is_content(writing: Writing, offset: u64, data: &[u8]) -> bool {
 
 /// The data read differs from the data written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the content from {offset} on differs from the data written there")]
+#[error("the content from offset {offset} on differs from the data written there")]
 pub struct Mismatch {
     /// Start of the differing extent, or of the part of the extent that was read.
     pub offset: u64,
@@ -272,7 +272,7 @@ impl Ledger {
         Some(u32::try_from(left).map_or(bytes, |left| left.min(bytes)))
     }
 
-    /// Compares what was read from `slot` with what was written; returns the number of bytes whose content is known.
+    /// Compares data read from `slot` with the data written. Returns the number of bytes whose content is known.
     ///
     /// # Errors
     /// The contents differ.
@@ -296,7 +296,7 @@ impl Ledger {
         there.map(|(path, id)| (path, self.known_bytes(id)))
     }
 
-    /// Returns the total number of extents: the measure of the ledger's memory.
+    /// Returns the total number of extents, which determines the ledger's memory.
     pub fn extents(&self) -> usize {
         self.files.values().map(|file| file.extents.len()).sum()
     }
@@ -404,7 +404,7 @@ impl Ledger {
         id
     }
 
-    /// Adds an unknown file without a path; returns its number. Numbers wrap after 2^32 files.
+    /// Adds an unknown file without a path. Returns its number. Numbers wrap after 2^32 files.
     fn unknown_file(&mut self) -> u32 {
         while self.files.contains_key(&self.next_file) {
             self.next_file = self.next_file.wrapping_add(1);

@@ -103,7 +103,7 @@ pub trait Workload: Send {
     /// Type of the operations. Its hash goes into the digest of a client's operations.
     type Op: Hash + std::fmt::Debug;
 
-    /// Returns the next operation; `last` is the outcome of the previous one ([`Outcome::START`] at first).
+    /// Returns the next operation. `last`: the outcome of the previous one, or [`Outcome::START`] at first.
     fn next(&mut self, last: &Outcome) -> Self::Op;
 
     /// Returns whether the last operation from `next` starts a piece of work. A think time precedes only the start of a

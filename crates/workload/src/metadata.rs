@@ -1,5 +1,5 @@
 //! Metadata: each client repeatedly goes through the phases of mdtest. It creates small files, stats them, reads them
-//! and removes them; each phase ends for all files before the next one starts. Between creating and reading, the client
+//! and removes them. Each phase ends for all files before the next one starts. Between creating and reading, the client
 //! may look at the directory several times: it lists the directory, looks up a missing name, and stats all its files.
 //!
 //! An operation handles a whole file: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients
@@ -10,8 +10,8 @@ use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, P
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
-/// Index of the first file's path. The other files follow; after them, for looks, the directory of all files and a
-/// missing name.
+/// Index of the first file's path. The other files follow. The last two paths, used only for looks, are the directory
+/// of all files and a missing name.
 const FIRST_FILE: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -22,7 +22,8 @@ pub struct MetadataOptions {
     pub file_bytes: u32,
     /// Whether all clients' files are in one directory; otherwise, each client has its own.
     pub shared: bool,
-    /// Number of looks at the directory before a client reads its files; 0: only stats the files once, without listing.
+    /// Number of looks at the directory before a client reads its files. 0: the client only stats the files once,
+    /// without listing.
     pub looks: u32,
 }
 
@@ -68,7 +69,7 @@ impl MetadataOptions {
     }
 }
 
-/// State of a file, as far as its client knows.
+/// State of a file, as known to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
@@ -204,7 +205,7 @@ impl Workload for Metadata {
             self.advance();
             if let Some(action) = action {
                 self.last = Some((phase, file));
-                let class = ClassId(phase as u8); // one of six
+                let class = ClassId(phase as u8); // At most five, because there are six phases.
                 return FileOp { class, action };
             }
         }
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_goes_through_all_files_before_the_next_begins() {
+    fn each_phase_covers_all_files_before_the_next_begins() {
         let mut client = Metadata::new(OPTIONS, 0);
         assert_eq!(classes(&mut client, 12), [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
         assert_eq!((client.passes(), client.pass_operations()), (1, 12));
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn between_making_and_reading_its_files_a_client_looks_at_the_directory_as_often_as_it_should() {
+    fn a_client_looks_at_the_directory_as_often_as_configured() {
         let options = MetadataOptions { looks: 2, ..OPTIONS };
         let mut client = Metadata::new(options, 0);
         let look = [4, 5, 1, 1, 1];
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_not_made_is_left_alone_until_it_is_removed_and_made_again() {
+    fn a_file_that_was_not_created_is_skipped_until_the_next_pass() {
         let mut client = Metadata::new(OPTIONS, 0);
         client.next(&Outcome::START);
         client.next(&FAILED);
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_last_may_have_happened_or_not() {
+    fn the_last_operation_may_or_may_not_have_been_performed() {
         let mut client = Metadata::new(OPTIONS, 0);
         client.next(&Outcome::START);
         let either = FileAction::Delete {
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_one_directory_have_the_clients_number_in_their_names() {
+    fn file_names_in_a_shared_directory_contain_the_clients_number() {
         let shared = MetadataOptions {
             shared: true,
             ..OPTIONS
@@ -345,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_but_the_marker_and_the_footprint_is_all_files() {
+    fn only_the_marker_remains_and_the_footprint_is_all_files() {
         let left = played(&mut Metadata::new(OPTIONS, 0), 0, 5, 26);
         assert_eq!(left.keys().collect::<Vec<_>>(), ["made"]);
         assert_eq!(footprint_bytes(&mut Metadata::new(OPTIONS, 0)), 300);
     }
 
     #[test]
-    fn a_file_as_a_whole_is_opened_moved_and_closed() {
+    fn a_whole_file_is_opened_transferred_and_closed() {
         let action = FileAction::WriteFile {
             path: PathId(2),
             bytes: 100,

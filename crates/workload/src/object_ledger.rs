@@ -1,15 +1,15 @@
 //! Expected contents of the objects of one client thread, and of lists of these objects.
 //!
-//! An object is known from the answer to its PUT until the next operation that changes it begins. From then
-//! until that operation succeeds, or if it is refused, the object is unknown, and unknown is never reported
-//! as wrong. The version before the last one is kept, to distinguish a stale answer from a wrong one.
+//! An object is known from the answer to its PUT until the next operation that changes it begins. It is then unknown
+//! until an operation that changes it succeeds. An unknown object is never reported as wrong. The version before the
+//! last one is kept, to distinguish a stale answer from a wrong one.
 //!
 //! The server may still carry out a change that the client gave up. The state of the key then stays unknown,
 //! so the object gets another key. The old key is retired: it is never used or judged again.
 
 use crate::{content_of, Writing};
 
-/// The version of an object that a client put. Its ETag is kept as a digest, only for comparisons.
+/// Version of an object that a client put. Its ETag is kept as a digest, only for comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
     writing: Writing,
@@ -36,10 +36,10 @@ impl ObjectVersion {
     }
 }
 
-/// Defect of an answer about an object.
+/// Defect in an answer about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFault {
-    /// The answer is about the version before the last.
+    /// The answer is about the last version but one.
     Stale,
     Length {
         expected: u64,
@@ -48,7 +48,7 @@ pub enum ObjectFault {
     Tag,
     /// The list lacks an object.
     Missing,
-    /// The list has an object that does not exist, or has one twice.
+    /// The list has an object that does not exist, or has an object twice.
     Unexpected,
     /// The list has another size or ETag.
     Listed,
@@ -65,7 +65,7 @@ enum Known {
 struct Entry {
     known: Known,
     before: Option<ObjectVersion>,
-    /// Number of keys of the object that are retired.
+    /// Number of the object's retired keys.
     retired: u32,
 }
 
@@ -179,7 +179,7 @@ impl ObjectLedger {
         self.entries[object as usize].known = Known::Absent;
     }
 
-    /// Gives an object another key, under which nothing was put.
+    /// Gives an object another key, which has never been used.
     pub fn retire(&mut self, object: u32) {
         let entry = &mut self.entries[object as usize];
         *entry = Entry {
@@ -189,16 +189,15 @@ impl ObjectLedger {
         };
     }
 
-    /// Returns the number of keys of an object that are retired.
+    /// Returns the number of an object's retired keys.
     pub fn retired(&self, object: u32) -> u32 {
         self.entries.get(object as usize).map_or(0, |entry| entry.retired)
     }
 
-    /// Compares what an answer says about an object with what was put: its length (None: of a part of it),
-    /// and its ETag. Stores the ETag if none was known.
+    /// Compares an answer about an object with what was put. `bytes`: the object's length, or None in an answer with
+    /// only a part. Stores the ETag if none was known.
     ///
-    /// # Errors
-    /// How they differ.
+    /// # Errors The kind of difference.
     pub fn judge(&mut self, object: u32, bytes: Option<u64>, tag: Option<u64>) -> Result<(), ObjectFault> {
         let entry = &mut self.entries[object as usize];
         let Known::There(version) = &mut entry.known else {
@@ -238,7 +237,7 @@ pub struct ListCheck {
 }
 
 impl ListCheck {
-    /// Checks one entry, with the object's key number `turn`, from 0. A retired key may be listed or not.
+    /// Checks one entry. `turn`: the number of the object's key, from 0. A retired key may or may not be listed.
     ///
     /// # Errors
     /// The entry is stale, wrong or unexpected.
@@ -272,7 +271,7 @@ impl ListCheck {
             })
     }
 
-    /// Checks that no object was left out.
+    /// Checks that no object is missing.
     ///
     /// # Errors
     /// An object is missing.

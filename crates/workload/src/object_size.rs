@@ -1,7 +1,7 @@
 //! Sizes of objects: fixed, listed with weights, or lognormal.
 //!
-//! The lognormal sizes use only additions, multiplications, divisions and square roots, whose results are the
-//! same on every machine. Those of a library's `exp` and `ln` are not.
+//! The lognormal sizes use only additions, multiplications, divisions and square roots, whose results are the same on
+//! every machine. The results of a library's `exp` and `ln` differ between machines.
 
 use crate::random::RandomStream;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub enum ObjectSize {
         median_bytes: u64,
         /// Standard deviation of the natural logarithm.
         sigma: f64,
-        /// Upper bound; larger sizes are reduced to it.
+        /// Upper bound, to which larger sizes are reduced.
         most_bytes: u64,
     },
 }
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Quantiles from tables of the normal distribution.
+    /// Compares with quantiles from tables of the normal distribution.
     #[test]
     fn the_quantiles_are_those_of_the_normal_distribution() {
         for (probability, expected) in [
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn lognormal_sizes_have_their_median_spread_and_bound() {
+    fn lognormal_sizes_have_the_right_median_spread_and_bound() {
         let size = ObjectSize::Lognormal {
             median_bytes: 65_536,
             sigma: 1.0,

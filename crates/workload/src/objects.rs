@@ -1,9 +1,9 @@
 //! Objects of a store: each client thread puts, reads, lists and deletes its own objects, by weights.
 //!
-//! A thread has a fixed number of objects, all of which exist when a level begins. A DELETE removes an
-//! existing object. A PUT or COPY creates a missing one, or replaces one if none is missing. So a level has
-//! no more objects at its end than at its beginning. If too few are left for an operation, it becomes a PUT.
-//! `object_ledger.rs` has what each object must contain.
+//! A thread has a fixed number of objects, all of which exist when a level begins. A DELETE removes an existing object.
+//! A PUT or COPY creates a missing one, or replaces one if none is missing. So a level has no more objects at its end
+//! than at its beginning. If an operation needs more objects than exist, it becomes a PUT. `object_ledger.rs` defines
+//! what each object must contain.
 
 use crate::object_size::ObjectSize;
 use crate::random::RandomStream;
@@ -92,14 +92,14 @@ impl ObjectsOptions {
         self.objects.div_ceil(self.objects_per_prefix.max(1))
     }
 
-    /// Returns the sizes of `objects` objects in the order of their numbers, for a preparation.
+    /// Returns the sizes of a thread's objects in the order of their numbers, for the preparation.
     pub fn sizes(&self, seed: u64, client: u32, thread: u32) -> Vec<u64> {
         let mut random = RandomStream::of_thread(seed ^ SIZES, client, thread);
         (0..self.objects).map(|_| self.size.draw(&mut random)).collect()
     }
 }
 
-/// Separates the sizes of the preparation from the operations.
+/// Changes the seed for the sizes of the preparation, so that they are independent of the operations.
 const SIZES: u64 = u64::from_le_bytes(*b"obj-size");
 
 /// An operation on a thread's objects, by their numbers.
@@ -141,8 +141,8 @@ pub enum ObjectOp {
     },
 }
 
-/// Returns the first and last byte of a part of an object of `bytes` bytes, which must not be empty: from one
-/// of its bytes to the same byte or a later one.
+/// Returns the first and last byte of a part of an object of `bytes` bytes. The object must not be empty, and the part
+/// has at least one byte.
 pub fn part_of_object(part: u64, bytes: u64) -> (u64, u64) {
     let within = |half: u64, bound: u64| ((u128::from(half) * u128::from(bound)) >> 32) as u64;
     let first = within(part >> 32, bytes);
@@ -206,8 +206,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns the workload of a thread whose objects all exist. The weights must have a sum from 1 to
-    /// `u32::MAX`.
+    /// Returns the workload of a thread whose objects all exist. The sum of the weights must be from 1 to `u32::MAX`.
     pub fn new(options: std::sync::Arc<ObjectsOptions>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             total: options.weights.iter().sum(),

@@ -1,6 +1,6 @@
-//! Contents of a client's files after a number of operations: plays the workload on files in memory, byte by byte, so
-//! that a server's files can be compared with them after a level. Reads during a level are checked by the ledger, which
-//! keeps no bytes and only numbers the files here.
+//! Computes the contents of a client's files after a number of operations. It plays the workload on files in memory,
+//! byte by byte, so that a server's files can be compared with them after a level. During a level, the ledger checks
+//! reads without keeping bytes. Here it only numbers the files.
 
 use crate::{content_of, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, MOST_BYTES_AT_ONCE};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 type Bytes = Rc<RefCell<Vec<u8>>>;
 
-/// Files as a faultless server keeps them, and the ledger that numbers them.
+/// Files of a faultless server, and the ledger that numbers them.
 struct InMemory {
     files: BTreeMap<PathId, Bytes>,
     open: HashMap<u16, Bytes>,
@@ -51,7 +51,7 @@ pub fn played(
 }
 
 impl InMemory {
-    /// Performs an action step by step; returns the number of bytes read.
+    /// Performs an action step by step. Returns the number of bytes read.
     fn all(&mut self, action: &FileAction) -> u64 {
         action.steps().map(|step| self.act(&step)).sum()
     }
@@ -95,7 +95,7 @@ impl InMemory {
         0
     }
 
-    /// Opens a file; returns false if it does not exist.
+    /// Opens a file. Returns false if it does not exist.
     fn open(&mut self, slot: u16, path: PathId, intent: Intent) -> bool {
         let makes = matches!(intent, Intent::Make | Intent::MakeOrEdit | Intent::Replace);
         if !makes && !self.files.contains_key(&path) {

@@ -1,4 +1,4 @@
-//! Plays scripts piece by piece and pass by pass, and recovers from errors. A script is data.
+//! Plays scripts, which are data, piece by piece and pass by pass, and recovers from errors.
 //!
 //! A failed operation must not spoil later passes. While a piece is disturbed, its steps tolerate leftover
 //! and missing files, and a file that was not opened is skipped until its close. Then the piece's recovery
@@ -87,8 +87,8 @@ impl<S: Scripted> Player<S> {
         self.order[..=self.piece].iter().map(|&piece| &pieces[piece])
     }
 
-    /// Returns whether the current piece has not performed any operation yet. The last operation that `next` returned
-    /// is not performed.
+    /// Returns whether no operation of the current piece has been performed yet. The last operation that `next`
+    /// returned counts as not performed.
     pub(crate) fn is_at_beginning(&self) -> bool {
         self.next <= 1 && !self.recovers && !self.is_disturbed
     }
@@ -210,7 +210,7 @@ fn forgive(action: &mut FileAction, looks_for_its_own: bool) {
                 Intent::Replace
             };
         }
-        // If the file were found, it would have to be closed, and the script has no close for it.
+        // If the file were found, it would have to be closed, but the script has no close for it.
         FileAction::Open {
             path,
             presence: Presence::NotThere,

@@ -1,15 +1,17 @@
-//! Random numbers of workloads: Xoshiro256++ and functions on top, which never change.
+//! Random numbers of workloads: Xoshiro256++, and functions that use it. They never change.
 //!
-//! Seeding and range reduction are written out here because a seed's operations must stay the same if a
-//! library changes them. Not for secrets: the seed predicts every number.
+//! Seeding and range reduction are written out here because a seed's operations must stay the same if a library changes
+//! them. Do not use them for secrets: the seed predicts every number.
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Separates the streams of file contents from those of requests. Changing it changes every content.
+/// Seed word for streams of file contents, which makes them differ from streams of requests. Changing it changes every
+/// content.
 const CONTENT_SEED: u64 = u64::from_le_bytes(*b"content1");
-/// Separates the streams of requests from those of contents. Changing it changes every request.
+/// Seed word for streams of requests, which makes them differ from streams of contents. Changing it changes every
+/// request.
 const REQUEST_SEED: u64 = u64::from_le_bytes(*b"request1");
 
 /// An endless stream of random numbers.
@@ -47,8 +49,7 @@ impl RandomStream {
         u32::try_from(product >> 64).expect("the upper half is less than the bound")
     }
 
-    /// Fills `bytes`, eight per draw, little endian; a remainder of one to four bytes takes the upper half of
-    /// a draw.
+    /// Fills `bytes`, eight per draw, little endian. A remainder of one to four bytes takes the upper half of a draw.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }

@@ -1,12 +1,12 @@
-//! The steps of a session: one request after the other, as a logged-in user makes them, repeated.
+//! The steps of a session, one request after the other, as a logged-in user makes them. The session is repeated.
 //!
 //! The protocol makes the requests and extracts values from their answers.
 
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;
 
-/// Requests the entries of a catalogue of [`crate::Catalogue::steps`] in order. After a failed step, the first step is
-/// next: the later ones depend on the failed one.
+/// Requests the entries of a catalogue that [`crate::Catalogue::steps`] created, in order. After a failed step, the
+/// session starts again, because later steps depend on the failed one.
 #[derive(Clone, Debug)]
 pub struct Steps {
     /// Think time before each step.
@@ -16,7 +16,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Creates the steps. `think_ns`: think time before each step; there must be at least one.
+    /// Creates the steps. `think_ns`: the think time before each step. There must be at least one step.
     pub fn new(think_ns: Arc<[u64]>) -> Self {
         Self { think_ns, last: None }
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_follow_each_other_and_a_failed_one_begins_the_session_again() {
+    fn steps_follow_each_other_and_a_failed_one_restarts_the_session() {
         let mut steps = Steps::new([0, 7, 9].into());
         let failed = Outcome {
             ok: false,

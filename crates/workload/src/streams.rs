@@ -1,6 +1,5 @@
-//! Streams: each client reads or writes its own large file, block by block, in order or at random,
-//! repeatedly. Blocks don't depend on each other, so several may be under way at once, or arrive at their own
-//! rate.
+//! Streams: each client reads or writes its own large file, block by block, in order or at random, repeatedly. Blocks
+//! don't depend on each other, so several may be outstanding at the same time, or they may arrive at a fixed rate.
 //!
 //! A writing client requests a flush after each pass through its file, among its other blocks. The engine
 //! determines the number of concurrent blocks, and when they are due.
@@ -22,9 +21,9 @@ const FILE: PathId = PathId(1);
 const MARKER: PathId = PathId(2);
 const SLOT: Slot = Slot(0);
 
-/// Minimum size of the writes that create the workspace; every server accepts it.
+/// Minimum size of the writes that create the workspace. Every server accepts this size.
 const MAKING_BYTES: u32 = 1 << 16;
-/// Separates a client's random stream for the order of blocks from the client's other streams.
+/// Number of a client's random stream for the order of blocks. The client's other streams have other numbers.
 const ORDER_STREAM: u32 = u32::MAX;
 
 /// Parameters that all clients share.
@@ -34,9 +33,9 @@ pub struct StreamsOptions {
     /// Size of each client's file: whole blocks.
     pub file_bytes: u64,
     pub block_bytes: u32,
-    /// Whether each pass requests the blocks in the same random order; otherwise, sequentially.
+    /// Whether each pass requests the blocks in the same random order instead of sequentially.
     pub random: bool,
-    /// Percentage of clients that write; the others read.
+    /// Percentage of clients that write. The others read.
     pub writers_percent: u32,
 }
 
@@ -52,8 +51,8 @@ impl StreamsOptions {
     }
 }
 
-/// Returns the offsets of a file's blocks in the order of requests. `random`: the seed and the client of a
-/// random order; None: sequential.
+/// Returns the offsets of a file's blocks in the order of requests. `random`: the seed and the client for a random
+/// order. None: sequential order.
 pub fn block_offsets(bytes: u64, block_bytes: u32, random: Option<(u64, u32)>) -> Vec<u64> {
     let block = u64::from(block_bytes);
     let mut offsets: Vec<u64> = (0..bytes / block).map(|number| number * block).collect();
@@ -92,7 +91,7 @@ pub struct Streams {
     writes: bool,
     offsets: Vec<u64>,
     state: State,
-    /// Index into the offsets of this pass; equal to their number: a flush is next.
+    /// Index into the offsets of this pass. If it equals their number, a flush is next.
     place: usize,
     passes: u64,
 }
@@ -105,7 +104,7 @@ impl Streams {
             options,
             writes: options.writes(client),
             offsets: block_offsets(options.file_bytes, options.block_bytes, random),
-            state: State::Open, // by `preparation`
+            state: State::Open, // `preparation` has opened the file.
             place: 0,
             passes: 0,
         }
@@ -126,7 +125,7 @@ impl Streams {
             }
             return FileOp { class: READ, action };
         }
-        // Each pass writes different data; the workspace was made with generation 0.
+        // Each pass writes different data. The workspace was created with generation 0.
         let generation = u32::try_from(self.passes + 1).unwrap_or(u32::MAX);
         let action = FileAction::Write {
             slot,
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn each_block_is_asked_for_once_a_pass_and_in_an_order_of_the_seed() {
+    fn each_block_is_requested_once_per_pass_in_the_order_of_the_seed() {
         let in_order = block_offsets(1 << 20, 4096, None);
         assert_eq!((in_order.len(), &in_order[..3]), (256, &[0, 4096, 8192][..]));
         let one = block_offsets(1 << 20, 4096, Some((7, 1)));
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_as_many_as_the_share_says_and_spread_evenly() {
+    fn the_share_of_writers_is_exact_and_evenly_spread() {
         let writers = |percent: u32, clients: u32| -> Vec<bool> {
             let options = StreamsOptions {
                 writers_percent: percent,
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_flushes_after_each_pass_and_writes_something_else_in_the_next() {
+    fn a_writer_flushes_after_each_pass_and_writes_different_data_in_the_next() {
         let mut writer = Streams::new(OPTIONS, 1, 1);
         let ops = first(&mut writer, 258);
         assert_eq!((writer.pass_operations(), writer.passes()), (257, 1));
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_session_is_lost_is_opened_again_where_the_stream_was() {
+    fn after_a_lost_session_the_file_is_reopened_and_the_stream_continues() {
         let mut reader = Streams::new(OPTIONS, 1, 0);
         let (lost, failed) = (
             Outcome {
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_what_was_written_last() {
+    fn the_file_contains_the_data_written_last() {
         let made = played(&mut Streams::new(OPTIONS, 1, 0), 0, 5, 1);
         let left = played(&mut Streams::new(OPTIONS, 1, 1), 1, 5, 300);
         assert_eq!(left.keys().collect::<Vec<_>>(), ["made", "stream"]);

@@ -36,7 +36,7 @@ pub enum Known {
 pub struct Number<T> {
     pub value: T,
     pub known: Known,
-    /// Key of its source in [`ClassTable::sources`].
+    /// Key of the number's source in [`ClassTable::sources`].
     pub source: String,
 }
 
@@ -116,7 +116,7 @@ impl Contents {
     }
 }
 
-/// Returns the `quantile` of a Pareto distribution bounded to `low` .. `high`.
+/// Returns the `quantile` of a Pareto distribution that is bounded to `low` .. `high`.
 fn bounded_pareto(quantile: f64, alpha: f64, low: f64, high: f64) -> f64 {
     let share = 1.0 - (low / high).powf(alpha);
     low * (1.0 - quantile * share).powf(-1.0 / alpha)
@@ -168,7 +168,7 @@ pub struct ClassTable {
     /// The classes, in the order of their ids.
     #[serde(rename = "class")]
     pub classes: Vec<Class>,
-    /// Description of each source, by the key that [`Number::source`] contains.
+    /// Description of each source. The keys are those in [`Number::source`].
     pub sources: BTreeMap<String, String>,
 }
 
@@ -178,7 +178,7 @@ pub enum TableError {
     /// The file is not TOML or has the wrong structure.
     #[error("the class table cannot be read: {0}")]
     Shape(#[from] toml::de::Error),
-    /// The file's numbers contradict each other, or no tree can be built from them; lists every problem.
+    /// The file's numbers contradict each other, or no tree can be built from them. Contains every problem.
     #[error("the class table is wrong: {}", .0.join("; "))]
     Problems(Vec<String>),
 }
@@ -186,8 +186,8 @@ pub enum TableError {
 impl ClassTable {
     /// Parses and checks a data file.
     ///
-    /// # Errors
-    /// The text is not a class table, or its numbers contradict each other; lists all contradictions.
+    /// # Errors The text is not a class table, or its numbers contradict each other. The error lists all
+    /// contradictions.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         let table: Self = toml::from_str(text)?;
         let mut problems = table.shape_problems();

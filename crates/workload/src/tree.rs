@@ -108,7 +108,7 @@ impl Tree {
         &self.files
     }
 
-    /// Returns every path that is requested and must not exist.
+    /// Returns every path that is requested although it must not exist.
     pub fn missing(&self) -> &[(ClassId, String)] {
         &self.missing
     }
@@ -126,7 +126,7 @@ impl Tree {
     /// Returns XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian) and its
     /// content.
     ///
-    /// Equal digests mean equal trees in design and version; the digest is no defence against forgery.
+    /// Equal digests mean equal trees in design and version; the digest does not protect against forgery.
     pub fn digest(&self) -> &str {
         &self.digests().tree
     }

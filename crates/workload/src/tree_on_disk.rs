@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{File, Tree};
 
-/// Maximum number of problems reported per tree; more would give no new information.
+/// Maximum number of problems reported per tree. More would give no new information.
 pub const MOST_PROBLEMS_REPORTED: usize = 20;
 /// Mode of the files: readable by a server's workers, which run as another user.
 const FILE_MODE: u32 = 0o644;
@@ -27,8 +27,7 @@ pub struct WriteError {
 /// Writes every file of `tree` below `directory`, which must exist. Files have mode 0644 and directories
 /// 0755, independent of the umask. Overwrites existing files and leaves others alone.
 ///
-/// # Errors
-/// The first file or directory that can't be written; earlier ones are left.
+/// # Errors The first file or directory that can't be written. Earlier ones stay.
 pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
     let root = directory.join(&tree.table().root);
     create_directory(&root)?;
@@ -44,9 +43,9 @@ pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Returns the problems of a tree below `directory`: files that are missing or unreadable, that have the
-/// wrong size or content, and files that must not exist. At most [`MOST_PROBLEMS_REPORTED`]; empty if the
-/// tree is complete.
+/// Returns the problems of a tree below `directory`: files that are missing or unreadable, that have the wrong size or
+/// content, and files that must not exist. Returns at most [`MOST_PROBLEMS_REPORTED`], and none if the tree is
+/// complete.
 pub fn check_tree(tree: &Tree, directory: &Path) -> Vec<String> {
     let of_files = tree
         .files()
@@ -64,7 +63,7 @@ fn problem_of(file: &File, path: &Path) -> Option<String> {
     let problem = match fs::metadata(path) {
         Err(error) => error.to_string(),
         Ok(facts) if !facts.is_file() => "not a regular file".to_owned(),
-        // Checked before reading, so that no file larger than expected is read.
+        // Check the size first, so that no file larger than expected is read.
         Ok(facts) if facts.len() != file.bytes => {
             format!("has {} bytes, but must have {}", facts.len(), file.bytes)
         }

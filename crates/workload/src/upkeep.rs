@@ -23,7 +23,7 @@ pub(crate) fn make_directory(path: PathId) -> FileAction {
     FileAction::MakeDirectory { path, presence }
 }
 
-/// Returns the actions that remove files, then empty directories, as far as they exist.
+/// Returns the actions that remove existing files, then existing empty directories.
 pub(crate) fn remove(
     files: impl IntoIterator<Item = PathId>,
     directories: impl IntoIterator<Item = PathId>,
@@ -40,7 +40,7 @@ pub(crate) fn writes(slot: Slot, bytes: u64, write_bytes: u32) -> impl Iterator<
     (0..bytes.div_ceil(piece_bytes)).map(move |piece| FileAction::Write {
         slot,
         offset: piece * piece_bytes,
-        bytes: (bytes - piece * piece_bytes).min(piece_bytes) as u32, // at most `write_bytes`
+        bytes: (bytes - piece * piece_bytes).min(piece_bytes) as u32, // At most `write_bytes`.
         generation: 0,
     })
 }

@@ -1,10 +1,9 @@
-//! Blocks that several clients write in turn: each has its writer, its version number and a checksum, so that
-//! a reader can check whether it is intact and how new it is.
+//! Blocks that several clients write in turn. Each contains its writer, its version number and a checksum, so that a
+//! reader can check whether the block is intact and how new it is.
 //!
-//! A writer holds a lock on the block and has read it under that lock, so the version numbers of a block
-//! increase by one. The rules: a block is read as one intact version; no client sees an older version than
-//! one that it has seen or written; no number stands for two versions. What other clients have seen is not
-//! known here.
+//! A writer holds a lock on the block and has read it under that lock, so the version numbers of a block increase by
+//! one. The rules: a block is read as one intact version. No client reads an older version than one that it has read or
+//! written. No number stands for two versions. This module does not know what other clients have read.
 //!
 //! For files of one client, whose bytes are all known, see `ledger.rs`.
 
@@ -29,7 +28,7 @@ pub struct Version {
 /// Fault of a block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockFault {
-    /// The block is not an intact version, or belongs to another place.
+    /// The block is not an intact version, or belongs to another file or offset.
     Torn,
     /// The block is older than a version that this client has seen.
     Stale,
@@ -53,8 +52,7 @@ pub struct Versions {
 impl Versions {
     /// Checks the data of a block against the rules, and returns its version.
     ///
-    /// # Errors
-    /// The rule that the block breaks.
+    /// # Errors The rule that the block violates.
     pub fn check(&mut self, block: Block, data: &[u8]) -> Result<Version, BlockFault> {
         let version = version_of(block, data).ok_or(BlockFault::Torn)?;
         if let Some(seen) = self.seen.get(&block) {
@@ -69,8 +67,8 @@ impl Versions {
         Ok(version)
     }
 
-    /// Returns the version for `writer` to write: the number after the newest one seen of the block, or 0 if none was
-    /// seen.
+    /// Returns the version that `writer` must write next. Its number follows the newest number seen of the block, or is
+    /// 0 if none was seen.
     pub fn next(&self, block: Block, writer: u32) -> Version {
         let number = self.seen.get(&block).map_or(0, |seen| seen.number + 1);
         Version { writer, number }
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_known_again_and_every_changed_byte_and_every_other_place_is_torn() {
+    fn a_version_is_recognised_and_any_changed_byte_or_other_offset_is_torn() {
         let whole = block(7, 9);
         let version = Version { writer: 7, number: 9 };
         assert_eq!(Versions::default().check(BLOCK, &whole), Ok(version));
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_two_versions_are_torn_wherever_they_are_cut() {
+    fn halves_of_two_versions_are_torn_wherever_they_are_joined() {
         let (old, new) = (block(1, 4), block(2, 5));
         for cut in [17, 24, 40, 512, 2048, 4095] {
             let mixed = [&new[..cut], &old[cut..]].concat();
@@ -189,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_an_older_version_than_before_nor_two_of_one_number() {
+    fn an_older_version_and_a_second_version_of_a_number_are_faults() {
         let mut versions = Versions::default();
         assert_eq!(versions.next(BLOCK, 1), Version { writer: 1, number: 0 });
         assert!(versions.check(BLOCK, &block(1, 4)).is_ok());

@@ -1,7 +1,7 @@
 //! The WebBench static workload: selects a client thread's next file.
 //!
-//! Each request draws a class by its weight, then a file of that class, all with equal probability. That the original
-//! also drew files with equal probability is remembered, not confirmed.
+//! Each request draws a class by its weight, then a file of that class, all with equal probability. The original also
+//! drew files with equal probability: this is remembered, not confirmed.
 
 use std::sync::Arc;
 

@@ -76,8 +76,8 @@ def refusal(url: str, shares: tuple[str, ...], smb: dict[str, Any], user: str, p
     [
         ({"password": "wrong"}, "STATUS_LOGON_FAILURE (0xc000006d)", "name or password is wrong"),
         ({"user": "nobody-here"}, "STATUS_LOGON_FAILURE (0xc000006d)", "name or password is wrong"),
-        ({"shares": ("nothing",)}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
-        ({"shares": ("data", "nothing")}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "check shares"),
+        ({"shares": ("nothing",)}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "compare shares"),
+        ({"shares": ("data", "nothing")}, "STATUS_BAD_NETWORK_NAME (0xc00000cc)", "compare shares"),
         ({"shares": ("denied",)}, "STATUS_ACCESS_DENIED (0xc0000022)", "give access"),
         (
             {"shares": ("sealed",), "smb": {"encryption": "off"}},

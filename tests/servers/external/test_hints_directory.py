@@ -68,9 +68,7 @@ def test_a_directory_that_is_not_there_or_none_is_told(home: Home, tmp_path: Pat
 @pytest.mark.parametrize("place", ["/proc", "/sys/kernel"])
 def test_a_file_system_of_the_kernel_is_told(home: Home, place: str) -> None:
     said = bonnie(home, place)
-    assert "in which no files can be created: use a directory on a disk" in said and "is gone" not in said, (
-        said
-    )
+    assert "where no files can be created: use a directory on a disk" in said and "is gone" not in said, said
 
 
 def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:

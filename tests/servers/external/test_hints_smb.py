@@ -89,11 +89,11 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked, more: str = "
         (Asked("share", "path", user="user"), "hint"),
         (Asked("veto"), "hides or removes it (Samba: veto files"),
         (Asked("links", "links/elsewhere"), "a DFS link to another server"),
-        (Asked("links", "links/absent"), "create the directory that the URL names"),
+        (Asked("links", "links/absent"), "create the directory of the URL"),
         (Asked("read-only"), "the share is read-only for this user"),
         (Asked("not-entered"), "chmod o+x the directory and all above it"),
         (Asked("removed"), "its directory may have been removed"),
-        (Asked("absent"), "no share of this name: check shares against `smbclient -L"),
+        (Asked("absent"), "no share of this name: compare shares with `smbclient -L"),
         (Asked("others-alone"), "(Samba: valid users, invalid users, hosts allow, hosts deny)"),
         (Asked("a-command-first"), "(Samba: root preexec, preexec)"),
         (Asked("other-machines"), "or this machine: give access to it on the server"),
@@ -104,7 +104,7 @@ def run(home: Home, folder: Path, server: UsersSmbd, asked: Asked, more: str = "
             "name or password is wrong (the password comes from DYNO_SMB",
         ),
         (Asked("with space", user="nobody-there"), "smbclient //HOST/SHARE -U USER"),
-        (Asked("with space", user="nobody-there"), "smbpasswd -a USER sets one there"),
+        (Asked("with space", user="nobody-there"), "smbpasswd -a USER sets one"),
     ],
 )
 def test_an_error_has_the_hint_of_its_cause(
@@ -234,8 +234,8 @@ def test_a_server_that_lets_nobody_in_has_the_hint_of_its_cause(
 @pytest.mark.parametrize(
     ("user", "password", "hint"),
     [
-        (f"{USER}%{PASSWORD}", PASSWORD, "as user%password of smbclient does"),
-        (f"{USER}:x", PASSWORD, "holds a % or a colon"),
+        (f"{USER}%{PASSWORD}", PASSWORD, "as in user%password of smbclient"),
+        (f"{USER}:x", PASSWORD, "contains a % or a colon"),
         (USER, "", "The password is empty: export DYNO_SMB_PASSWORD"),
         (USER, f"{PASSWORD}\n", 'DYNO_SMB_PASSWORD="$(cat FILE)"'),
         (USER, f'"{PASSWORD}"', "leave them out of DYNO_SMB_PASSWORD"),
@@ -276,7 +276,7 @@ def test_a_server_that_is_killed_under_load_is_told_as_gone(
                 said = tool.communicate(timeout=PATIENCE_S)[1]
     finally:
         running.kill()
-    assert tool.returncode == 1 and "whether the server still runs" in said, said
+    assert tool.returncode == 1 and "still runs" in said, said
 
 
 def bonnie(

@@ -136,7 +136,7 @@ def test_the_pseudo_root_and_a_file_are_told_as_such(tmp_path: Path) -> None:
 def test_an_export_for_calls_of_nobody_is_tried_as_linux_does(tmp_path: Path) -> None:
     with altered(tmp_path / "g", "3", ("SecType = sys", "SecType = none")) as server:
         # It can be mounted; the server accepts no credential at all, which only calls show.
-        assert "Otherwise, allow sec=sys on it" in first_hint(server)
+        assert "Otherwise, allow sec=sys on the export" in first_hint(server)
 
 
 def test_an_absent_export_has_the_hint_of_its_version(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-//! The loop of a client with several concurrent operations: closed load without think time or rate limit
-//! (`prepare` refuses others).
+//! The loop of a client with several concurrent operations: closed load without think time or rate limit (`prepare`
+//! refuses any other load).
 //!
 //! An operation is due when the previous one in its slot has ended, so that response times and concurrency
 //! obey Little's law.
@@ -97,7 +97,7 @@ impl ClientThread {
             let due_ns = places.free_ns.pop().unwrap_or(now_ns).max(places.resume_ns);
             digest.add(&op);
             let ended = if alone {
-                // Report only the outcome of this operation to the workload.
+                // Pass only the outcome of this operation to the workload.
                 places.last = Outcome::START;
                 protocol.perform(&op, due_ns).await
             } else {
@@ -135,7 +135,7 @@ impl ClientThread {
         places.last = Outcome {
             ok: performed.result.is_ok(),
             bytes_read: performed.bytes_read,
-            // Report a lost session once, even if other operations end before the workload is asked again.
+            // Report a lost session once, even if other operations end before the next call of the workload.
             session_lost: performed.session_lost || places.last.session_lost,
         };
     }

@@ -53,7 +53,7 @@ const MOMENTS: [u64; 7] = [
 ];
 
 #[test]
-fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
+fn only_operations_that_end_in_the_window_count_in_it_but_the_total_counts_all() {
     let tally = tally(Ok(()), &MOMENTS);
     assert_eq!(tally.operations_total, 7);
     assert_eq!((tally.by_operation[1].count, tally.by_operation[0].count), (2, 0));
@@ -77,7 +77,7 @@ fn only_what_ends_in_the_window_counts_in_it_and_the_total_counts_all() {
 }
 
 #[test]
-fn a_failure_is_counted_once_and_moves_no_figure_of_the_successes() {
+fn a_failure_is_counted_once_and_does_not_change_the_figures_of_successes() {
     let tally = tally(Err(Fault::WrongLength.into()), &MOMENTS);
     let [fault] = &tally.errors[..] else {
         panic!("{:?}", tally.errors)
@@ -96,7 +96,7 @@ fn a_failure_is_counted_once_and_moves_no_figure_of_the_successes() {
 }
 
 #[test]
-fn a_time_limit_that_ends_after_the_window_makes_an_operation_unanswered_and_no_error() {
+fn an_operation_that_times_out_after_the_window_is_unanswered_and_not_an_error() {
     let count = |fault: Fault, response_ns: u64| {
         let live = Arc::new(Live::default());
         let mut tally = Tally::new(WINDOW, &["a".to_owned(), "b".to_owned()], 0..3, live);
@@ -113,7 +113,7 @@ fn a_time_limit_that_ends_after_the_window_makes_an_operation_unanswered_and_no_
         count(Fault::ResponseTimeout, 2 * NS_PER_S),
         (1, vec![row("response_timeout", 1), row(UNANSWERED, 1)])
     );
-    // The second operation began after the window closed. A wrong answer is an error whenever it ends.
+    // The second operation began after the window closed. A wrong answer is an error, even after the window.
     assert_eq!(
         count(Fault::ResponseTimeout, NS_PER_S / 2),
         (0, vec![row("response_timeout", 2)])

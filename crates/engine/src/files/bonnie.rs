@@ -1,8 +1,8 @@
 //! Bonnie's six phases over any file protocol, in the order of T. Bray's program of 1996.
 //!
-//! Differences: a character is a store and a comparison, not a call of the C library; the seekers are threads with
-//! sessions of their own that start together, not processes that get five seconds to start; a seed determines the seek
-//! positions; and read data is checked (`bonnie_contents.rs`).
+//! Four things differ. A character is a store and a comparison, not a call of the C library. The seekers are threads
+//! with their own sessions and start together, while Bonnie starts processes and gives them five seconds. A seed
+//! determines the seek positions. Read data is checked (`bonnie_contents.rs`).
 
 use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
@@ -39,7 +39,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         .map(|&number| of_client(spec, number).file)
         .collect();
     if matches!(&seeks, Err(failure) if failure.fault == Fault::ResponseTimeout) {
-        // The controller removes the files; a server that hangs is waited for once.
+        // The controller removes the files, so that only one wait is spent on a server that hangs.
         return seeks.map(|_| phases);
     }
     // Use one client for all files, because several sessions would interfere with each other.

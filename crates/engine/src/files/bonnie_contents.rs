@@ -1,10 +1,10 @@
 //! Contents of Bonnie's file in each phase, and the check of read data.
 //!
-//! Contents depend only on the position, except that seekers change chunks. The seekers of a client therefore
-//! share a list of versions per chunk. A read that overlaps another seeker's write, and that equals no
-//! version, is neither right nor wrong. With close-to-open consistency, a client may cache between open and
-//! close (RFC 8881, section 10.3.1). So a write lasts until the seeker's close, and older versions are right
-//! unless the seeker has seen a newer one.
+//! Contents depend only on the position, except that seekers change chunks. The seekers of a client therefore share a
+//! list of versions per chunk. A read that overlaps another seeker's write and equals no version counts as neither
+//! right nor wrong. With close-to-open consistency, a client may cache between open and close (RFC 8881, section
+//! 10.3.1). So a write lasts until the seeker's close, and older versions are right unless the seeker has seen a newer
+//! one.
 
 use super::measured::Checked;
 use dyno_measure::{Failure, Fault};
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_right_in_pieces_of_any_size_and_every_changed_byte_is_wrong() {
+    fn written_data_are_right_in_pieces_of_any_size_and_any_changed_byte_is_wrong() {
         let file = written(300);
         for piece in [1, 100, 512, 4096, 5000] {
             let mut check = ContentCheck::new(true, CHUNK_BYTES, Arc::default());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_follow_from_their_place() {
+    fn characters_depend_on_their_position() {
         let file: Vec<u8> = (0..10_000_u32).map(|place| (place & 0x7f) as u8).collect();
         let mut check = ContentCheck::new(true, CHUNK_BYTES, Arc::default());
         for (offset, bytes) in [(0, 10_000), (1, 500), (777, 4096), (9_999, 1)] {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seeker_sees_no_version_that_is_older_than_one_that_it_has_seen() {
+    fn a_seeker_reads_no_version_older_than_one_that_it_has_seen() {
         let base = written(1);
         let next = [&[9; 4], &base[4..]].concat();
         let (mut one, mut other) = two_seekers();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_while_it_was_written_is_unknown_unless_it_is_a_version() {
+    fn data_read_during_a_write_are_unknown_unless_they_equal_a_version() {
         let base = written(1);
         let next = [&[9; 4], &base[4..]].concat();
         let torn = [&next[..2], &base[2..]].concat();

@@ -1,5 +1,5 @@
-//! Bounds the waits of a job's client: each answer must come in time, or the session is lost with a timeout. A level
-//! bounds whole operations instead (`client.rs`); a job's call, such as a close that writes back, may take long.
+//! Limits the waits of a job's client: each answer must arrive in time, or the session is lost with a timeout. A level
+//! limits whole operations instead (`client.rs`). A call of a job, such as a close that writes back, may take long.
 
 use dyno_files::{
     Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Postponed, Reply, Stability,
@@ -10,8 +10,8 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Additional time for a flush, per byte written since the last one: the server may have kept all of them in memory, and
-/// a slow disk writes 10 MB/s.
+/// Additional time for a flush, per byte written since the last one: the server may still have all of these bytes in
+/// memory, and a slow disk writes 10 MB/s.
 const FLUSH_NS_PER_BYTE: u64 = 100;
 
 /// Limits of a job's client.
@@ -23,7 +23,7 @@ pub(super) struct Limits {
     pub(super) timeout_ns: u64,
 }
 
-/// A client whose waits for the server are bounded.
+/// A client whose waits for the server are limited.
 #[derive(Debug)]
 pub(super) struct Bounded<C> {
     client: C,
@@ -59,13 +59,13 @@ impl<C> Bounded<C> {
     }
 }
 
-/// Bound of each wait.
+/// Limit of each wait.
 #[derive(Debug)]
 struct Bound {
     executor: Executor,
     timeout_ns: u64,
     until_ns: u64,
-    /// Number of answers that told a client to wait. Each restarts the timeout.
+    /// Number of answers that asked a client to wait. Each restarts the timeout.
     postponed: Arc<Postponed>,
 }
 
@@ -153,7 +153,7 @@ impl<C: FileClient> FileClient for Bounded<C> {
     }
 
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
-        // The wait itself is not for the server, but the session may renew its lease meanwhile.
+        // This does not wait for the server, but the session may renew its lease meanwhile.
         self.bound.begin(0, due_ns.max(monotonic_ns()));
         self.client.break_until(due_ns).await
     }

@@ -1,5 +1,4 @@
-//! The section `client` of a level document, as far as it is common to all file protocols: cache and
-//! workspace.
+//! The part of a level document's section `client` that all file protocols have in common: cache and workspace.
 
 use super::client::CachedClient;
 use super::sessions::KeptBy;
@@ -84,7 +83,7 @@ impl FilesOptions {
             .is_some_and(|cache| matches!(cache.policy, Policy::CloseToOpen(_)))
     }
 
-    /// Returns the options for a workload that flushes its writes. None: there is a client cache.
+    /// Returns the options for a workload that flushes its writes. None if there is a client cache.
     pub(super) fn as_sent(self) -> Option<Self> {
         self.cache.is_none().then_some(self.without_cache())
     }

@@ -371,7 +371,7 @@ impl<S: Sessions> FilesClient<S> {
         self.expect_read((slot, offset, bytes), came, wrong)
     }
 
-    /// Checks the length of a read. Fails if the content was `wrong`.
+    /// Checks the length of a read. `wrong`: the content was wrong, so the check fails.
     fn expect_read(
         &self,
         (slot, offset, bytes): (Slot, u64, u32),

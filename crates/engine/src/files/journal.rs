@@ -88,7 +88,7 @@ async fn write<C: FileClient>(
     until_ns: u64,
 ) -> Result<(), Failure> {
     files.connect().await?;
-    // Another client of this journal may have made the parent.
+    // Another client of this journal may have created the parent.
     let _ = files.make_directory(&spec.directory).await;
     files.make_directory(&spec.client_directory(client)).await?;
     let mut file = 0;

@@ -120,7 +120,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fails unless the file has this size. None: fails unless the file is missing.
+    /// Fails unless the file has this size or, for None, is missing.
     async fn expect(&mut self, path: &str, bytes: Option<u64>) -> Result<(), Failure> {
         match (self.ask(&Call::QueryPath { path }).await?, bytes) {
             (Reply::NotThere, None) => Ok(()),

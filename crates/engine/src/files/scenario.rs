@@ -1,8 +1,8 @@
 //! Steps of a scenario over any file protocol: the file operations of a user's commands, call by call,
 //! through the client cache.
 //!
-//! Names are generated beforehand and listings compared with them. A program's own work (sorting, printing)
-//! is not imitated.
+//! Names are generated beforehand, and listings are compared with them. A program's own work (sorting, printing) is not
+//! imitated.
 
 mod metadata;
 mod streams;
@@ -24,11 +24,11 @@ use std::path::Path;
 /// Minimum transfer size of cp and cat (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
 const OBJECT: &str = ".o";
-/// Generation of a file's own content; its object has another one.
+/// Generation of a source file's content. The file's object has another generation.
 const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
-/// Performs the steps. Each starts when all nodes have ended the previous one.
+/// Performs the steps. Each step starts when all nodes have ended the previous one.
 pub(super) fn carry_out_all<S: Sessions>(job: &Job<'_, S>, all: &StepsSpec) -> Result<JobLevels, JobFailure> {
     let mut levels = Vec::new();
     let mut gate = 0;
@@ -220,7 +220,8 @@ impl<S: Sessions> Step<S> {
             StepAction::MakeFile { file, bytes } => self.make_file(file, *bytes).await,
             StepAction::CopyTo { local, file } => self.copy_to(local, file).await,
             StepAction::CopyFrom { file, local, .. } => self.copy_from(file, local).await,
-            StepAction::Metadata(_) | StepAction::Streams(_) => Err(Fault::OtherIo.into()), // of several clients
+            // Steps of several clients have their own functions.
+            StepAction::Metadata(_) | StepAction::Streams(_) => Err(Fault::OtherIo.into()),
             StepAction::RemoveFile { file, lenient } => {
                 self.entries += 1;
                 let path = &self.below_base(file);

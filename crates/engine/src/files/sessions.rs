@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Highest number of the clients that check a server before load. Further ones count down.
+/// Number of the first client that checks a server before load. Further clients count down.
 pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 
 /// Requests so far, by the protocol's own names.
@@ -28,7 +28,7 @@ pub(crate) enum KeptBy {
     Kernel,
 }
 
-/// Makes the sessions of one file protocol.
+/// Creates the sessions of one file protocol.
 pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     type Client: FileClient + 'static;
 
@@ -53,7 +53,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns the directory of a share in which clients work; empty: the share's root.
     fn base_path(&self) -> &str;
 
-    /// Returns the sessions for the roots of the shares. None: clients work in the roots anyway, or the roots are
+    /// Returns the sessions for the roots of the shares. None if clients work in the roots anyway, or if the roots are
     /// unknown.
     fn at_roots(&self) -> Option<Self>
     where
@@ -91,7 +91,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         true
     }
 
-    /// Returns the count of the answers that ask clients to wait, which grows while they wait.
+    /// Returns the count of answers that ask clients to wait. It grows during the wait.
     fn postponed(&self) -> Arc<Postponed> {
         Arc::default()
     }

@@ -1,5 +1,5 @@
 //! Golden digests of the calls that Bonnie and scenario steps make: each call with its data, the remaining files, and
-//! the result, both without errors and with one wrong answer to each call in turn.
+//! the result. They cover runs without errors and runs with one wrong answer to each call in turn.
 
 mod server;
 
@@ -40,8 +40,8 @@ fn job(sessions: &InMemory) -> Job<'_, InMemory> {
     }
 }
 
-/// Adds the outcomes of `work` with a wrong answer of this kind to each of its calls in turn; None: without a wrong
-/// answer.
+/// Adds the outcomes of `work` with a wrong answer of this kind to each of its calls in turn. None: adds the outcome
+/// without a wrong answer.
 fn add(digest: &mut Xxh3Default, volume: &Volume, wrong: Option<Wrong>, work: impl Fn(&InMemory) -> String) {
     for place in 0.. {
         let sessions = InMemory::new(volume.clone(), wrong.map(|wrong| (place, wrong)));
@@ -178,7 +178,7 @@ fn check(before: &Volume, spec: &StepSpec, expected: &str) {
 }
 
 #[test]
-fn bonnie_asks_for_the_same_whatever_the_server_answers() {
+fn the_calls_of_bonnie_never_change_whatever_the_server_answers() {
     let work = |sessions: &InMemory| bonnie(1, sessions);
     assert_eq!(digest(&Volume::default(), &WRONG, work), "234b6caaf80e9ef9");
     let together = digest(&Volume::default(), &[], |sessions| bonnie(2, sessions));
@@ -186,7 +186,7 @@ fn bonnie_asks_for_the_same_whatever_the_server_answers() {
 }
 
 #[test]
-fn steps_on_trees_ask_for_the_same_whatever_the_server_answers() {
+fn the_calls_of_steps_on_trees_never_change_whatever_the_server_answers() {
     let (empty, base, made) = (Volume::default(), after([StepAction::MakeBase]), after(made()));
     check(&empty, &step(StepAction::MakeBase, 1), "b4f4a2bd4568c686");
     check(&base, &step(StepAction::RemoveBase, 1), "e96e7f78b6a921c1");
@@ -235,7 +235,7 @@ fn check_stopped(volume: &Volume, further: u64, work: impl Fn(&InMemory) -> Stri
 }
 
 #[test]
-fn a_job_that_is_stopped_makes_no_further_call() {
+fn a_stopped_job_makes_no_further_call() {
     let volume = after(made());
     let metadata = MetadataSpec {
         name: "files".into(),
@@ -272,7 +272,7 @@ fn a_job_that_is_stopped_makes_no_further_call() {
 }
 
 #[test]
-fn steps_that_remove_ask_for_the_same_whatever_the_server_answers() {
+fn the_calls_of_removing_steps_never_change_whatever_the_server_answers() {
     let remove = |built, lenient| {
         let tree = tree(built);
         step(StepAction::RemoveTree { tree, lenient }, 1)
@@ -295,7 +295,7 @@ fn steps_that_remove_ask_for_the_same_whatever_the_server_answers() {
 }
 
 #[test]
-fn steps_on_one_file_ask_for_the_same_whatever_the_server_answers() {
+fn the_calls_of_steps_on_one_file_never_change_whatever_the_server_answers() {
     let local = tempfile::tempdir().expect("a directory");
     let path = |name: &str| -> PathBuf { local.path().join(name) };
     std::fs::write(path("from"), vec![5; 400_000]).expect("it is written");
@@ -322,7 +322,7 @@ fn steps_on_one_file_ask_for_the_same_whatever_the_server_answers() {
 }
 
 #[test]
-fn clients_of_the_phases_of_mdtest_ask_for_the_same_whatever_the_server_answers() {
+fn the_calls_of_the_phases_of_mdtest_never_change_whatever_the_server_answers() {
     let metadata = |clients, shared| {
         let shape = MetadataSpec {
             name: "files".into(),
@@ -342,7 +342,7 @@ fn clients_of_the_phases_of_mdtest_ask_for_the_same_whatever_the_server_answers(
 }
 
 #[test]
-fn streams_ask_for_the_same_whatever_the_server_answers() {
+fn the_calls_of_streams_never_change_whatever_the_server_answers() {
     let streams = |writers, readers, depth, random| {
         let shape = StreamsSpec {
             name: "stream".into(),

@@ -42,7 +42,7 @@ struct FailoverSection {
     cut_connections_percent: Option<u32>,
 }
 
-/// Evaluates an expression for the workload in an `AnyWorkload`, whichever it is.
+/// Evaluates an expression for the workload in an `AnyWorkload`, for each variant.
 macro_rules! in_each {
     ($any:expr, $workload:pat => $result:expr) => {
         match $any {
@@ -180,8 +180,8 @@ impl FilesWorkload {
         }
     }
 
-    /// Returns whether the workload measures the server and permits no client cache. Workloads that query directories
-    /// repeatedly may have a cache.
+    /// Returns whether the workload must measure the server itself, so that it permits no client cache. Workloads that
+    /// query directories repeatedly may have a cache.
     pub(crate) fn goes_through(&self) -> bool {
         match self {
             Self::Metadata(options) => options.looks == 0,

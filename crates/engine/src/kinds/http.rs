@@ -128,7 +128,7 @@ struct ClientSection {
     receive_buffer_bytes: usize,
     max_head_bytes: usize,
     max_head_fields: usize,
-    /// Whether not to reuse sockets; for benches.
+    /// Whether each connection uses a new socket, for benches.
     #[serde(default)]
     fresh_sockets: bool,
     tls: TlsSection,
@@ -408,7 +408,7 @@ fn requests(section: Option<RequestSection>, problems: &mut Problems) -> (Shape,
     problems.unless(
         !matches!(body, Some(Err(_))),
         "client.request.body",
-        "is no base 64",
+        "is not valid Base64",
     );
     let shape = Shape {
         method: section.method,

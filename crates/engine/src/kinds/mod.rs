@@ -29,5 +29,8 @@ pub(crate) fn open(kind: &str) -> Option<Open> {
 
 /// Returns the message for an unknown kind.
 pub(crate) fn unknown(kind: &str) -> String {
-    format!("{kind:?} is none of {}", KINDS.map(|(name, _)| name).join(", "))
+    format!(
+        "{kind:?} is not one of {}",
+        KINDS.map(|(name, _)| name).join(", ")
+    )
 }

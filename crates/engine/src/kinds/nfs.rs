@@ -25,7 +25,7 @@ struct TargetSection {
     url: String,
     shares: Vec<String>,
     network_namespace: Option<PathBuf>,
-    /// This field and those below are for tests. None: the server's preference; both switches are on.
+    /// This field and those below are for tests. None: the server's preferred size, and both switches on.
     max_read_bytes: Option<u32>,
     max_write_bytes: Option<u32>,
     readdirplus: Option<bool>,
@@ -88,7 +88,7 @@ impl Sessions for NfsTarget {
         self.exports()
     }
 
-    /// The clients work in the mounted directory, which is that of the URL.
+    /// Clients work in the mounted directory, which the URL names.
     fn base_path(&self) -> &str {
         ""
     }
@@ -128,7 +128,7 @@ impl Sessions for NfsTarget {
         })
     }
 
-    /// READDIRPLUS returns attributes. READDIR does so only in NFSv4.1, if the client requests them.
+    /// READDIRPLUS returns attributes. READDIR returns them only in NFSv4.1, if the client requests them.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool {
         let brings = ["READDIRPLUS", "READDIR with attributes"];
         brings.iter().any(|name| after.get(name) > before.get(name))
@@ -140,7 +140,7 @@ impl Sessions for NfsTarget {
         }
     }
 
-    /// Over NFSv3 the client grants locks itself, as on a mount with `nolock`.
+    /// Returns false over NFSv3, where the client grants locks itself, as on a mount with `nolock`.
     fn locks_exclude(&self) -> bool {
         self.version() != Version::V3
     }

@@ -1,5 +1,5 @@
-//! No-op work: operations end at once or after a delay, without sockets. It shows the cost of the client
-//! loop, or acts as a server with known response times.
+//! No-op work: operations end at once or after a delay, without sockets. It shows the cost of the client loop, or
+//! imitates a server with known response times.
 
 use crate::client::{ClientState, ClientThread};
 use crate::engine_thread::EngineThread;

@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// S3's limits: the largest object, and the smallest part except the last one.
+/// S3's limits: the maximum size of an object, and the minimum size of a part other than the last.
 const MOST_OBJECT_BYTES: u64 = 5 << 40;
 const LEAST_PART_BYTES: u64 = 5 << 20;
 /// S3's limits for one PUT and for the number of parts.
@@ -89,7 +89,7 @@ enum WorkloadSection {
 #[serde(deny_unknown_fields)]
 struct ClientSection {
     receive_buffer_bytes: usize,
-    /// Whether objects stay after the level.
+    /// Whether to keep the objects after the level.
     keep: bool,
 }
 
@@ -169,7 +169,8 @@ impl WorkloadSection {
             },
             "workload.part_bytes",
         );
-        // If all objects are smaller, no upload is looked for at the end: not every access key may list them.
+        // If all objects are smaller than a part, do not look for unfinished uploads at the end: not every access key
+        // may list them.
         let part_bytes = if most > part_bytes { part_bytes } else { 0 };
         (options, part_bytes, parts_in_flight)
     }

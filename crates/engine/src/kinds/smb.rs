@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Maximum connections per session; servers allow no more by default.
+/// Maximum connections per session. Servers allow no more by default.
 const MOST_CHANNELS: u16 = 32;
 
 fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dialect, D::Error> {
@@ -80,14 +80,12 @@ fn ticket(hexadecimal: &str) -> Result<Arc<ServiceTicket>, TargetError> {
     let ticket = cache
         .ok_or(TicketError::Malformed)
         .and_then(|cache| ServiceTicket::of_cache(&cache));
-    ticket.map(Arc::new).map_err(|why| {
-        TargetError::Session {
+    ticket.map(Arc::new).map_err(|why| TargetError::Session {
         why: why.to_string(),
         advice: Some(
-            "Let the KDC give tickets of AES for the server: on a domain controller, its account's supported \
+            "Let the KDC issue AES tickets for the server: on a domain controller, its account's supported \
              encryption types.",
         ),
-    }
     })
 }
 
@@ -151,8 +149,8 @@ impl Sessions for SmbTarget {
         (!self.base_path().is_empty()).then(|| SmbTarget::at_roots(self))
     }
 
-    /// Derives the client GUIDs from the level: Samba (multichannel) passes a connection with a known GUID to
-    /// the process of the previous one. If that process is exiting, the connection hangs or dies.
+    /// `identity` changes the client GUIDs from level to level. Samba (multichannel) passes a connection with a known
+    /// GUID to the process of the previous connection. If that process is exiting, the new connection hangs or fails.
     fn session(&self, place: Place<'_>, identity: u64, client: u32, share: &str) -> Session {
         let options = Options {
             guid_seed: identity,

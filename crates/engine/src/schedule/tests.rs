@@ -69,14 +69,14 @@ fn mean_ns(times: &[u64]) -> f64 {
 }
 
 #[test]
-fn uniform_arrivals_come_at_even_intervals_and_in_turn() {
+fn uniform_arrivals_have_even_intervals_and_take_turns() {
     let level = level(3, 1.0, 1000.0, "uniform", 10);
     let even: Vec<u64> = (0..1000).map(|number| START_NS + number * MS).collect();
     assert_eq!(arrivals(&level, 0..3), even);
 }
 
 #[test]
-fn the_arrivals_of_a_level_are_the_same_however_its_clients_are_dealt_out() {
+fn the_arrivals_of_a_level_do_not_depend_on_the_distribution_of_its_clients() {
     for law in ["poisson", "uniform"] {
         let level = level(10, 2.0, 2000.0, law, 10);
         let whole = arrivals(&level, 0..10);
@@ -92,7 +92,7 @@ fn the_arrivals_of_a_level_are_the_same_however_its_clients_are_dealt_out() {
 }
 
 #[test]
-fn poisson_arrivals_have_their_rate_and_gaps_without_memory() {
+fn poisson_arrivals_have_their_rate_and_memoryless_gaps() {
     let level = level(7, 200.0, 5000.0, "poisson", 10);
     let moments = arrivals(&level, 0..7);
     // Expected: a million, with a standard deviation of 1,000.
@@ -114,7 +114,7 @@ fn poisson_arrivals_have_their_rate_and_gaps_without_memory() {
 }
 
 #[test]
-fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile() {
+fn a_stall_of_a_tenth_of_the_time_appears_in_the_99th_percentile() {
     let level = level(1, 10.0, 1000.0, "uniform", 100_000);
     let mut served = serve(&level, 1, |begun_ns| {
         let (from_ns, to_ns) = (START_NS + 4_000 * MS, START_NS + 5_000 * MS);
@@ -131,12 +131,12 @@ fn a_stall_of_a_second_in_ten_is_nine_tenths_of_a_second_in_the_99th_percentile(
     assert!((891..=928).contains(&p99_ms), "{p99_ms} ms");
 }
 
-/// Mean waiting times from the textbook: M/D/1 rho S / 2 (1 - rho), M/M/1 rho S / (1 - rho) (Kleinrock,
-/// Queueing Systems I, 5.67 and 3.2).
+/// Compares mean waiting times with those of the textbook: M/D/1 rho S / 2 (1 - rho), M/M/1 rho S / (1 - rho)
+/// (Kleinrock, Queueing Systems I, 5.67 and 3.2).
 #[test]
 fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
-    // Long enough to limit random deviations to about 1 % (the mean of M/M/1 varies by 20 / sqrt(T / S) at a
-    // load of 0.9).
+    // Each length limits random deviations to about 1 %. (The mean of M/M/1 varies by 20 / sqrt(T / S) at a load of
+    // 0.9.)
     for (load, length_s) in [(0.5, 500.0), (0.7, 1_000.0), (0.9, 4_000.0)] {
         let level = level(4, length_s, load * 1000.0, "poisson", 10_000_000);
         let fixed = serve(&level, 1, |_| MS);
@@ -155,10 +155,10 @@ fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
     }
 }
 
-/// Erlang's formulas for four connections at a load of 0.8 each: C gives the probability that a request waits, B that
-/// it is lost.
+/// Uses Erlang's formulas for four connections at a load of 0.8 each. Formula C gives the probability that a request
+/// waits, and B that it is lost.
 #[test]
-fn several_connections_wait_and_lose_as_erlang_says() {
+fn requests_on_several_connections_wait_and_are_lost_as_erlang_predicts() {
     let (connections, offered) = (4, 3.2);
     let blocking = (1..=connections).fold(1.0, |b: f64, k| offered * b / (k as f64 + offered * b));
     let mut random = level(1, 1.0, 1.0, "poisson", 0).random(2, 0, 0);
@@ -184,7 +184,7 @@ fn several_connections_wait_and_lose_as_erlang_says() {
 }
 
 #[test]
-fn every_arrival_is_done_or_dropped_or_overdue() {
+fn every_arrival_is_done_dropped_or_overdue() {
     // Requests arrive at twice the capacity, and ten may wait.
     let overloaded = level(5, 1.0, 2000.0, "uniform", 10);
     let served = serve(&overloaded, 1, |_| MS);
@@ -202,7 +202,7 @@ fn every_arrival_is_done_or_dropped_or_overdue() {
 }
 
 #[test]
-fn what_a_connection_gives_back_is_the_next_that_is_taken() {
+fn an_arrival_that_a_connection_gives_back_is_taken_next() {
     let level = level(2, 1.0, 100.0, "uniform", 1000);
     let mut schedule = schedule(&level, 0..2);
     let taken: Vec<u64> = (0..3).filter_map(|_| schedule.take(START_NS)).collect();
@@ -212,12 +212,12 @@ fn what_a_connection_gives_back_is_the_next_that_is_taken() {
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
     schedule.give_back(START_NS + 30 * MS);
-    // Three of a hundred arrivals were begun; the one that was given back was not.
+    // Three of a hundred arrivals were begun. The one that was given back was not.
     assert_eq!(schedule.close().overdue, 100 - 3);
 }
 
 #[test]
-fn what_comes_and_is_dropped_is_counted_by_the_window_of_its_moment() {
+fn a_dropped_arrival_is_counted_in_the_window_of_its_due_time() {
     let mut level = level(1, 10.0, 100.0, "uniform", 0);
     level.window.ramp_up_ns = 2 * NS_PER_S;
     level.window.ramp_down_ns = NS_PER_S;

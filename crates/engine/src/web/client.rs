@@ -23,7 +23,7 @@ pub(crate) struct WebCatalogue<R> {
     pub(super) is_head: bool,
 }
 
-/// The user's criteria for a correct answer, which replace those of the workload.
+/// The user's criteria for a correct answer. They replace those of the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stated {
     /// Permitted status codes; empty: 200 to 299.
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_in_pieces_has_the_digest_of_the_whole() {
+    fn a_divided_body_has_the_digest_of_the_whole_body() {
         let (mut body, sample) = (BodyCheck::default(), Sample::default());
         for _ in 0..2 {
             body.begin(true, false, (&sample, false), 0);

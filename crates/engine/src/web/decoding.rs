@@ -1,5 +1,5 @@
-//! Sample of the responses to inspect: the first response, for some of its headers, and a few more whose bodies are
-//! decoded to check them. The sample is small to save time, and covers the whole level.
+//! Sample of the responses to inspect: the first response, for some of its headers, and a few more, whose bodies are
+//! decoded as a check. The sample is small to save time, and covers the whole level.
 
 use crate::engine_thread::{FailedStep, FirstAnswer};
 use dyno_http::coding::{ContentCheck, Decoded};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 const PAUSE_NS: u64 = 10_000_000;
 /// Maximum concurrent bodies that an engine thread decodes. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
-/// Maximum length of a quoted Location, whose length the server chooses.
+/// Maximum length of a quoted Location. The server may send any length.
 const MOST_QUOTED: usize = 200;
 
 /// Decides which responses of an engine thread are in the sample.
@@ -145,7 +145,7 @@ impl Body for SampledBody {
     }
 }
 
-/// Adds the name of a scheme to a list for a message, unless it is there or the list is long.
+/// Adds the name of a scheme to a list for a message, unless the list already has it or is too long.
 fn add(names: &mut String, scheme: &[u8]) {
     let name = quoted(scheme);
     let is_there = names.split(", ").any(|known| known == name);
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_body_in_ten_milliseconds_is_decoded_at_most_beginning_with_the_first() {
+    fn at_most_one_body_in_ten_milliseconds_is_decoded_and_the_first_one_always() {
         let sample = Sample::default();
         let drawn: Vec<u64> = (1_000..1_100)
             .filter(|ms| sample.draw(true, ms * 1_000_000 + ms % 7).is_some())
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_response_says_what_the_server_calls_itself() {
+    fn the_first_response_gives_the_servers_name() {
         let answer = Rc::new(FirstAnswer::default());
         let sample = Sample::new(answer.clone());
         let (mut first, mut second) = (SampledBody::default(), SampledBody::default());

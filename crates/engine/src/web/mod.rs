@@ -42,7 +42,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use streams::{AnswerBody, WebStreams};
 
-/// Separates a client thread's random stream for requests over TLS from that for requests without TLS.
+/// Makes a client thread's random stream for requests over TLS differ from the one without TLS.
 const OVER_TLS: u64 = u64::from_le_bytes(*b"over tls");
 
 #[derive(Debug, Clone)]
@@ -430,8 +430,8 @@ impl ClientContext {
         )
     }
 
-    /// Returns one client thread over connections of `transport`. `apart`: separates the random streams if a thread has
-    /// several clients.
+    /// Returns one client thread over connections of `transport`. `apart`: a number that makes the random streams
+    /// differ if a thread has several clients.
     fn web<T: Transport>(
         &self,
         catalogue: &Arc<WebCatalogue<Box<[u8]>>>,
@@ -483,8 +483,8 @@ impl ClientContext {
         }
     }
 
-    /// Returns one client thread's part of a shared connection. The first of each group of a client's threads
-    /// makes the connection of the group.
+    /// Returns one client thread's part of a shared connection. A client's threads form groups. The first thread of a
+    /// group creates the group's connection.
     fn stream_client<T: Transport + 'static, C: Conversation + 'static>(
         &self,
         threads: usize,
@@ -566,7 +566,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_share_a_connection_need_one_together() {
+    fn the_threads_of_a_shared_connection_count_as_one_connection() {
         let options = WebClientOptions {
             version: Version::Http11,
             streams: None,

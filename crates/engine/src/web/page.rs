@@ -6,14 +6,14 @@ use dyno_measure::{Detail, Failure, Fault};
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Prefix of the query: a name, without which CGI would treat it as arguments (RFC 3875, section 4.4). A
-/// hexadecimal number follows.
+/// Prefix of the query: a name, followed by a hexadecimal number. Without a name, CGI would treat the query as
+/// arguments (RFC 3875, section 4.4).
 const NAME: &str = "n=";
 const NUMBER_BYTES: usize = 16;
 const QUERY_BYTES: usize = NAME.len() + NUMBER_BYTES;
 const NO_QUERY: [u8; QUERY_BYTES] = *b"n=0000000000000000";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-/// Separates the random stream for page numbers from the others of a client thread.
+/// Makes the random stream for page numbers differ from the others of a client thread.
 pub(crate) const PAGE_STREAM: u64 = u64::from_le_bytes(*b"pagenumb");
 
 /// Returns the catalogue's path of a page, with a placeholder query.
@@ -56,7 +56,7 @@ impl Page {
         Self {
             number: random.next_u64() ^ nonce,
             query: NO_QUERY,
-            body: Vec::new(), // `begin` reserves it, only for clients that request pages
+            body: Vec::new(), // `begin` reserves the memory, so that only clients that request pages use it.
         }
     }
 
@@ -129,7 +129,7 @@ mod tests {
     use rand_xoshiro::rand_core::SeedableRng;
 
     #[test]
-    fn each_request_has_a_query_of_its_own_and_is_otherwise_as_built() {
+    fn each_request_has_its_own_query_and_is_otherwise_as_built() {
         let mut page = Page::new(Xoshiro256PlusPlus::seed_from_u64(1), 7);
         let template = format!("GET {} HTTP/1.1\r\nHost: h?0\r\n\r\n", placeholder("/p"));
         let mut seen = std::collections::BTreeSet::new();

@@ -1,9 +1,9 @@
-//! The script of a session: the request of each step, and the values that it extracts from the answer for
-//! later steps. Pure, and the same for every version of HTTP.
+//! The script of a session: the request of each step, and the values that it extracts from the answer for later steps.
+//! It is pure, and the same for every version of HTTP.
 //!
-//! Answers are hostile: at most `MOST_SEARCHED_BYTES` of a body are kept, and only if a step searches it; a
-//! value has at most `MOST_VALUE_BYTES`; regular expressions take linear time and limited memory. There is no
-//! automatic handling of cookies or redirects: each step states what it sends.
+//! Answers are hostile. At most `MOST_SEARCHED_BYTES` of a body are kept, and only if a step searches it. A value has
+//! at most `MOST_VALUE_BYTES`. Regular expressions take linear time and limited memory. There is no automatic handling
+//! of cookies or redirects: each step states what it sends.
 
 use super::client::Stated;
 use super::decoding::SampledBody;
@@ -29,9 +29,9 @@ const MOST_THINK_S: f64 = 86_400.0;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Source {
-    /// The value of a header; if there are several, the first.
+    /// The value of a header. If there are several values, the first one.
     Header(String),
-    /// The value that `Set-Cookie` gives to a name; if there are several, the last.
+    /// The value that `Set-Cookie` gives to a name. If there are several values, the last one.
     Cookie(String),
     /// The first group of a regular expression in the body, or the whole match if the expression has no group.
     Regex(String),
@@ -151,7 +151,7 @@ impl Finder {
     }
 }
 
-/// Returns the last line of the regular-expression library's message, which is the readable one.
+/// Returns the last line of a message from the regular-expression library. Only that line is readable.
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.strip_prefix("error: ").unwrap_or(line)
@@ -188,7 +188,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Returns the script of these steps for the host of a server.
+    /// Returns the script of these steps for a server's host.
     ///
     /// # Errors
     /// All problems of the steps, one sentence each.
@@ -456,7 +456,7 @@ mod tests {
     use serde_json::{json, Value};
 
     #[test]
-    fn of_a_body_without_end_no_more_is_kept_than_is_searched_and_of_others_nothing() {
+    fn an_endless_body_is_kept_only_as_far_as_it_is_searched_and_others_not_at_all() {
         for (take, most_bytes) in [
             (r#"{"v": {"regex": "y"}}"#, MOST_SEARCHED_BYTES),
             (r#"{"v": {"header": "x"}}"#, 0),

@@ -5,7 +5,7 @@ use dyno_workload::Get;
 use std::sync::Arc;
 
 pub(crate) struct Split<C, S> {
-    /// Whether requests go over TLS, by the index of the path.
+    /// Whether requests for a path use TLS, by the index of the path.
     pub over_tls: Arc<[bool]>,
     pub clear: C,
     pub secure: S,

@@ -1,7 +1,7 @@
 //! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands for a
 //! plain `${`.
 //!
-//! Values come from a server, so a value that would end its part of the request is not sent.
+//! Values come from a server, so a value is not sent if it would end its part of the request.
 
 use dyno_measure::ValueName;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const BUILT_IN: [(&str, Slot); 4] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// Value of an answer, by its index among all values of the script.
+    /// Value from an answer, by its index among all values of the script.
     Taken(usize),
     /// The number of the client, from 1.
     Client,
@@ -74,7 +74,7 @@ pub(crate) struct User {
     pub(crate) values: Vec<Option<Vec<u8>>>,
 }
 
-/// Part of the request into which a value is inserted; it limits the value's characters.
+/// Part of the request into which a value is inserted. It restricts the value's characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Path,
@@ -144,7 +144,7 @@ impl Template {
                 Some((_, coding)) => return Err(format!("${{{inside}}}: {coding:?} is not known; url is")),
             };
             let (Some(slot), Some(value_name)) = (names.slot(name), ValueName::new(name)) else {
-                return Err(format!("${{{inside}}}: no step before this one takes {name:?}"));
+                return Err(format!("${{{inside}}}: no earlier step takes {name:?}"));
             };
             parts.extend((!plain.is_empty()).then(|| Part::Text(std::mem::take(&mut plain).into())));
             parts.push(Part::Value {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_never_ends_the_part_that_it_stands_in() {
+    fn a_value_never_ends_its_part_of_the_request() {
         let path = Template::of_path("/${sid}", &names()).expect("a template");
         assert_eq!(written(&path, b"x").as_deref(), Ok("/x"));
         for value in ["x y", "x#", "x\r\nB: c", "\u{e9}", "\0"] {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_says_why() {
+    fn an_invalid_template_has_a_reason() {
         for (text, why) in [
             ("${sid", "lacks its }"),
             ("${other}", "takes \"other\""),

@@ -1,5 +1,5 @@
-//! Documents of load levels that only contain what matters to a test: the rest has the defaults of the
-//! control plane's models.
+//! Documents of load levels that contain only what matters to a test. The rest has the defaults of the control plane's
+//! models.
 
 use serde_json::{json, Value};
 
@@ -29,7 +29,7 @@ pub fn complete_smb(section: Value) -> Value {
     over(usual["smb"].clone(), section)
 }
 
-/// Completes a document on objects over S3, whose sections lack only what has a default.
+/// Completes a document for objects over S3. Its sections may lack only fields that have defaults.
 pub fn complete_s3(document: Value) -> Value {
     let usual: Value = serde_json::from_str(include_str!("../complete.json")).expect("it is as made");
     let mut level = usual["level"].clone();

@@ -1,10 +1,10 @@
-//! Documents on objects over S3: the control plane's defaults are valid, and every problem is reported by its key.
+//! Documents for objects over S3: the control plane's defaults are valid, and every problem is reported with its key.
 
 use crate::complete::complete_s3;
 use dyno_engine::{LevelSpec, Material, OpenError, OpenTarget, PreparedLevel, Secrets};
 use serde_json::{json, Value};
 
-/// Prepares the level of a document; returns its problems, one per line.
+/// Prepares the level of a document. Returns its problems, one per line.
 fn problems(document: Value) -> String {
     let document = complete_s3(document);
     let target = match OpenTarget::open("s3", document["target"].clone(), &Secrets::default()) {
@@ -35,7 +35,7 @@ fn the_defaults_of_the_control_plane_are_valid() {
 }
 
 #[test]
-fn every_problem_is_reported_by_its_key() {
+fn every_problem_is_reported_with_its_key() {
     for (changed, expected) in [
         (
             json!({"target": {"region": "a b"}}),
@@ -81,7 +81,7 @@ fn every_problem_is_reported_by_its_key() {
 }
 
 #[test]
-fn a_key_that_would_break_a_header_is_refused_without_being_shown() {
+fn an_access_key_that_would_break_a_header_is_refused_without_being_shown() {
     let document = complete_s3(with(json!({})));
     let secrets = Secrets {
         access_key: Some(("ID".to_owned(), "hid\r\nden".to_owned(), None)),

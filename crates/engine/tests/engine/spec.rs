@@ -1,4 +1,4 @@
-//! Errors in a document: all are reported together, each with its key.
+//! Errors in a document are all reported together, each with its key.
 
 use crate::complete::{complete, complete_smb};
 use dyno_engine::{LevelSpec, Material, OpenError, OpenTarget, PreparedLevel, Secrets};
@@ -34,12 +34,12 @@ fn problems(change: impl FnOnce(&mut Value)) -> Vec<String> {
 }
 
 #[test]
-fn a_document_that_is_right_has_no_problem() {
+fn a_valid_document_has_no_problem() {
     assert_eq!(problems(|_| {}), [""; 0]);
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_its_path() {
+fn all_problems_are_reported_at_once_with_their_paths() {
     let said = problems(|document| {
         document["window"]["ramp_up_s"] = json!(1.0);
         document["leave_after_errors"] = json!(0);
@@ -70,7 +70,7 @@ fn every_problem_is_told_at_once_with_its_path() {
 }
 
 #[test]
-fn what_is_no_document_is_told_by_the_path_where_it_ends_to_be_one() {
+fn an_invalid_document_is_reported_with_the_path_of_its_first_error() {
     let said = problems(|document| document["window"]["length_s"] = json!("long"));
     assert!(
         said[0].starts_with("level.window.length_s: invalid type"),
@@ -84,20 +84,20 @@ fn what_is_no_document_is_told_by_the_path_where_it_ends_to_be_one() {
 }
 
 #[test]
-fn a_level_is_for_the_target_that_was_opened_alone() {
+fn a_level_is_accepted_only_for_the_target_that_was_opened() {
     let said = problems(|document| document["target"]["url"] = json!("http://192.0.2.1/"));
     assert_eq!(said, ["target: is not the target that was opened"]);
 }
 
 #[test]
-fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words() {
+fn an_unknown_protocol_and_an_invalid_target_are_refused_with_a_message() {
     let opened = OpenTarget::open("gopher", json!({}), &Secrets::default());
     let Err(OpenError::Section(problems)) = opened else {
         panic!("{opened:?}")
     };
     assert_eq!(
         problems.to_string(),
-        "protocol: \"gopher\" is none of http, smb, nfs, posix, s3, null"
+        "protocol: \"gopher\" is not one of http, smb, nfs, posix, s3, null"
     );
     let section = json!({"url": "smb://127.0.0.1/a", "min_dialect": "3.0", "max_dialect": "2.1"});
     let section = complete_smb(section);
@@ -121,7 +121,7 @@ fn a_protocol_that_nobody_knows_and_a_target_with_nonsense_are_refused_in_words(
 }
 
 #[test]
-fn open_arrivals_are_bounded_and_not_of_files() {
+fn open_arrivals_are_bounded_and_not_for_files() {
     let open = |change: Value| {
         let said = problems(|document| {
             document["arrival"] = json!({"kind": "open", "rate_per_s": 100.0, "law": "poisson", "queue": 9});

@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_written_is_what_is_read(a in tally()) {
+    fn a_tally_survives_writing_and_reading(a in tally()) {
         prop_assert_eq!(LevelTally::from_bytes(&a.to_bytes()), Ok(a));
     }
 }
@@ -259,7 +259,7 @@ fn a_histogram_of_many_kib_is_read() {
 }
 
 #[test]
-fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_its_words() {
+fn the_earlier_of_two_first_failures_is_the_example_and_of_equal_times_the_first_by_text() {
     let with = |first_at_ns, example: &str| LevelTally {
         errors: vec![ErrorTally {
             fault: "other_io".to_owned(),
@@ -280,7 +280,7 @@ fn of_two_first_failures_the_earlier_is_the_example_and_of_equals_the_first_by_i
 }
 
 #[test]
-fn what_one_engine_thread_does_not_know_is_not_known_of_all() {
+fn a_value_that_one_engine_thread_lacks_is_unknown_in_the_sum() {
     let with = |run_delay_ns| LevelTally {
         generator: GeneratorTally {
             threads: 1,
@@ -296,7 +296,7 @@ fn what_one_engine_thread_does_not_know_is_not_known_of_all() {
 }
 
 #[test]
-fn tallies_of_different_workloads_and_of_other_versions_are_refused_in_words() {
+fn tallies_of_different_workloads_or_other_versions_are_refused_with_a_message() {
     let of = |name: &str| LevelTally {
         by_operation: vec![OperationTally {
             operation: name.to_owned(),

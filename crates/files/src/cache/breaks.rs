@@ -15,8 +15,8 @@ pub(super) fn both(one: Caching, other: Caching) -> Caching {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Handles one break. A failure is kept for the file's next call. The break is acknowledged even after a failure,
-    /// because another client is blocked until then.
+    /// Handles one break. A failure is reported by the file's next call. The break is acknowledged even after a
+    /// failure, because another client is blocked until then.
     pub(super) async fn obey(&mut self, broken: Break) -> Result<(), Trouble> {
         self.land().await?;
         let Some(id) = self.concerned(broken.grant) else {
@@ -40,7 +40,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Reduces what is cached of a file to what `left` allows. If its last handle is closed, the file is removed.
+    /// Drops the cached state of a file that `left` does not allow. If its last handle is closed, the file is removed.
     pub(super) async fn lower(&mut self, id: FileId, left: Caching) -> Result<(), Trouble> {
         if left.write {
             self.drain(id).await?;

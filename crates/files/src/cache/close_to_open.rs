@@ -1,12 +1,12 @@
-//! Close-to-open consistency (RFC 1813, 4.11), which NFS clients use if the server grants nothing. Every open queries
-//! the attributes and drops cached data of another version. A close sends all writes (`handles.rs`) and makes them
-//! durable (`durable.rs`). Between open and close, cached data is used until its attributes expire.
+//! Close-to-open consistency (RFC 1813, 4.11), which NFS clients use without delegations. Every open queries the
+//! attributes and drops cached data of another version. A close sends all writes (`handles.rs`) and makes them durable
+//! (`durable.rs`). Between open and close, cached data is used until its attributes expire.
 //!
 //! Files are identified by the server's file number, so pages survive the close. Handles survive only under a lease
 //! (`CacheOptions::delegations`); until it is revoked, cached data of the file does not expire.
 //!
-//! Attributes of directories are not cached: a name's entry is valid for its age, without a check whether the directory
-//! has changed.
+//! Attributes of directories are not cached: a name's entry stays valid for a fixed time, without a check whether the
+//! directory has changed.
 
 use super::handles::{empties, is_plain};
 use super::pages::FileId;
@@ -18,7 +18,7 @@ use crate::call::{Access, Ask, Caching, Call, Handle, Info, LeaseKey, Open, Repl
 use crate::client::{Break, FileClient};
 
 impl<C: FileClient> Cache<C> {
-    /// Opens a file by close-to-open rules: asks the server, unless a lease permits joining an open handle.
+    /// Opens a file by close-to-open rules: asks the server, unless a lease permits the open to join an open handle.
     pub(super) async fn open_by_rules(
         &mut self,
         open: &Open<'_>,
@@ -35,7 +35,7 @@ impl<C: FileClient> Cache<C> {
             .file_once_at(&key)
             .filter(|_| empties(open.disposition))
         {
-            // The open may fail; earlier writes must not be lost then.
+            // Earlier writes must not be lost if the open fails.
             self.write_back(id).await?;
         }
         let (asked_ns, lease) = ((self.now)(), self.wanted_lease(open));
@@ -108,7 +108,7 @@ impl<C: FileClient> Cache<C> {
         (self.options.delegations && reads).then(|| self.tables.new_lease())
     }
 
-    /// Ends an open that asked for a lease: `granted` is the key, if the lease was granted.
+    /// Ends an open that asked for a lease. `granted`: the key, if the server granted the lease.
     fn begin_to_hold(&mut self, id: FileId, asked: Option<LeaseKey>, granted: Option<LeaseKey>) {
         self.exchange.opening -= u32::from(asked.is_some());
         if let Some(key) = granted {
@@ -167,8 +167,8 @@ impl<C: FileClient> Cache<C> {
         id
     }
 
-    /// Applies attributes that were requested at `asked_ns`. If they belong to another version, writes back data that
-    /// is not durable yet, then drops cached data.
+    /// Applies attributes that were requested at `asked_ns`. If they show another version of the file, writes back data
+    /// that is not durable yet, then drops cached data.
     pub(super) async fn validate(&mut self, id: FileId, info: &Info, asked_ns: u64) -> Result<(), Trouble> {
         let Some(validity) = self.tables.file_mut(id).validity.as_mut() else {
             return Ok(());
@@ -243,7 +243,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Performs a call that changes a file, and records the change as one of this client.
+    /// Performs a call that changes a file, and records the change as this client's own.
     pub(super) async fn ask_changing(&mut self, id: FileId, call: &Call<'_>) -> Result<Reply, Trouble> {
         let call_id = self.begin(call, super::exchange::Purpose::Answer).await?;
         let ended = self.end_of(call_id).await?;

@@ -17,7 +17,7 @@ pub(super) struct Asked {
     changes: u64,
 }
 
-/// Returns the parent directory of a path; None for the share's root.
+/// Returns the parent directory of a path; None for the root of the share.
 fn parent_of(path: &str) -> Option<&str> {
     match path.rsplit_once('/') {
         Some((directory, _)) => Some(directory),
@@ -38,7 +38,7 @@ impl Tables {
         self.file_mut(id).names.as_deref_mut()
     }
 
-    /// Drops everything cached of a directory, because something in it was changed locally.
+    /// Drops everything cached about a directory, because this client changed something in it.
     pub(super) fn forget_name(&mut self, key: &str) {
         let directory = parent_of(key).and_then(|parent| self.directory_at(parent));
         if let Some(names) = directory.and_then(|id| self.names_mut(id)) {
@@ -144,7 +144,7 @@ impl<C: FileClient> Cache<C> {
         Some(Asked { lease, changes })
     }
 
-    /// Returns what is cached of a directory, if its lease has been held and nothing was changed locally since the
+    /// Returns the cached names of a directory, if its lease has been held and nothing was changed locally since the
     /// request.
     fn still_held(&mut self, asked: Option<Asked>) -> Option<&mut Names> {
         let asked = asked?;
@@ -186,7 +186,7 @@ impl<C: FileClient> Cache<C> {
             ..
         }) = reply
         else {
-            // The application's own request will fail for the same reason, and report it.
+            // The application's own request will fail for the same reason and report the failure.
             return Ok(None);
         };
         if granted != Caching::READ_HANDLE {

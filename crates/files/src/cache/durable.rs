@@ -1,4 +1,4 @@
-//! Durability of writes on a server that may lose unstable writes although the session continues: data is kept until a
+//! Durability of writes on a server that may lose unstable writes although the session continues. Data is kept until a
 //! flush is answered under the write's verifier (RFC 1813, 3.3.21), and written again if the verifier differs. Flushes
 //! run in the background while an application continues to write. `sent.rs` decides what a flush covers.
 
@@ -14,7 +14,7 @@ const MOST_TRIES: u32 = 4;
 
 impl<C: FileClient> Cache<C> {
     /// Writes back a file's data, and makes it durable if the server may lose it although the session continues. A
-    /// failure is kept for the file's next call.
+    /// failure is reported by the file's next call.
     pub(super) async fn write_back(&mut self, id: FileId) -> Result<(), Trouble> {
         self.write_out(id).await?;
         for _ in 0..MOST_TRIES {
@@ -35,7 +35,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Starts a flush if the server has answered many writes that it may still lose.
+    /// Starts a flush if the server may still lose many answered writes.
     pub(super) async fn flush_behind(&mut self, id: FileId) -> Result<(), Trouble> {
         if !self.streams() || !self.tables.pages.many_unstable() {
             return Ok(());

@@ -25,7 +25,7 @@ const SPARE_BUFFERS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// A read or write waits for the pages and reports the error.
+    /// A read or write waits for the pages and reports an error.
     Now,
     /// Read-ahead. If it fails, a later read requests the pages again.
     Later,
@@ -42,7 +42,7 @@ pub(super) enum Purpose {
         bytes: u32,
         wanted: Wanted,
     },
-    /// Writes pages back. `number`: that of the run, if the server may lose the data.
+    /// Writes pages back. `number`: the number of the run, if the server may lose the data.
     WriteBack {
         file: FileId,
         offset: u64,
@@ -62,7 +62,7 @@ pub(super) enum Purpose {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) result: Result<Reply, Failure>,
-    /// Data read. To be returned with `Exchange::spare` for reuse.
+    /// Data read. The caller gives the buffer back in `Exchange::spare` for reuse.
     pub(super) data: Vec<u8>,
     pub(super) piggyback: Piggyback,
 }
@@ -112,7 +112,7 @@ impl Exchange {
         self.ended.insert(id, ended);
     }
 
-    /// Queues a break. Of two breaks for the same grant, the lower level applies.
+    /// Queues a break. If a grant has two breaks, the lower level applies.
     fn keep_break(&mut self, broken: Break) -> Result<(), Failure> {
         if let Some(kept) = self.breaks.iter_mut().find(|kept| kept.grant == broken.grant) {
             kept.to = both(kept.to, broken.to);
@@ -133,7 +133,7 @@ impl Exchange {
 }
 
 impl<C: FileClient> Cache<C> {
-    /// Handles the loss of the session: drops all cached state.
+    /// Drops all cached state, because the session is lost.
     pub(super) fn lost(&mut self, failure: Failure) -> Trouble {
         self.tables.clear();
         self.exchange.clear();
@@ -221,7 +221,7 @@ impl<C: FileClient> Cache<C> {
         None
     }
 
-    /// Returns the file that a break concerns.
+    /// Returns the file whose grant is broken.
     pub(super) fn concerned(&self, grant: Grant) -> Option<FileId> {
         match grant {
             Grant::Handle(handle) => Some(self.tables.wire(handle)?.file),
@@ -257,7 +257,7 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Closes handles concurrently and waits. A failure is kept for the next call.
+    /// Closes handles concurrently and waits. A failure is reported by the next call.
     pub(super) async fn close_wires(&mut self, handles: &[Handle]) -> Result<(), Trouble> {
         if !handles.is_empty() {
             // Finish transfers first: closing the last handle removes the file.
@@ -413,7 +413,7 @@ fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, pigg
     give_up(tables, id, runs.into_iter().map(|(run, _)| run), failure);
 }
 
-/// Treats data that could not be made durable as lost. The next call on the file reports the failure.
+/// Treats data as lost because they could not be made durable. The next call on the file reports the failure.
 pub(super) fn give_up(
     tables: &mut Tables,
     id: FileId,

@@ -1,4 +1,4 @@
-//! Opens and closes: opens that join an open handle, deferred closes, and when deferred closes are performed.
+//! Opens and closes files: joins open handles, defers closes, and performs deferred closes.
 
 use super::breaks::both;
 use super::options::Redirector;
@@ -9,7 +9,7 @@ use crate::call::{Access, Ask, Caching, Call, Disposition, Handle, Info, LeaseKe
 use crate::client::FileClient;
 use dyno_measure::Failure;
 
-/// A file that is open under a lease, to be opened again under the same key.
+/// A file that is open under a lease and is opened again under the same key.
 #[derive(Debug, Clone, Copy)]
 struct Leased {
     file: FileId,
@@ -18,7 +18,7 @@ struct Leased {
     breaks: u64,
 }
 
-/// Returns whether an open is plain: nothing of its handle is cached, and its close is not deferred.
+/// Returns whether an open is plain: nothing is cached under its handle, and its close is not deferred.
 pub(super) fn is_plain(open: &Open<'_>) -> bool {
     open.directory || open.delete_on_close || matches!(open.access, Access::Attributes | Access::Delete)
 }
@@ -147,7 +147,7 @@ impl<C: FileClient> Cache<C> {
             self.tables.file_mut(id).doomed = true;
         }
         if empties(open.disposition) {
-            // The open may fail; earlier writes must not be lost then.
+            // Earlier writes must not be lost if the open fails.
             self.write_back(id).await?;
         }
         // An open that requires a new file fails without causing a break.
@@ -159,7 +159,7 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Registers a new handle from the server. Returns the application's handle.
-    #[allow(clippy::too_many_arguments)] // All that is known of an open, in one place.
+    #[allow(clippy::too_many_arguments)] // Passes everything known about an open at once.
     async fn adopt(
         &mut self,
         open: &Open<'_>,
@@ -240,12 +240,12 @@ impl<C: FileClient> Cache<C> {
 
     fn may_defer(&self, open: &OpenHandle) -> bool {
         let file = self.tables.file(open.file);
-        // Windows XP keeps no handle through which a file was made or extended (KB 811169). In the captures,
-        // such handles are closed at once, and the file is opened and read again.
+        // Windows XP keeps no handle through which a file was created or extended (KB 811169). In the captures, such
+        // handles are closed at once, and the file is opened and read again.
         let extended = self.tables.wire(open.wire).is_some_and(|wire| wire.extended);
         let kept = self.options.redirector == Redirector::Plain || !extended;
-        // By close-to-open rules, a handle is kept under a read lease, with which a handle for writing would
-        // conflict.
+        // By close-to-open rules, a handle is kept under a read lease. A handle for writing would conflict with that
+        // lease.
         let only_reads = || {
             self.tables
                 .wire(open.wire)
@@ -287,7 +287,7 @@ impl<C: FileClient> Cache<C> {
         Some(oldest.since_ns.saturating_add(self.options.deferred_age_ns))
     }
 
-    /// Returns the state of an application's handle for a call. Reports an earlier write failure first.
+    /// Returns the state of an application's handle for a call. An earlier write failure is reported first.
     pub(super) fn open_handle_for(&mut self, handle: Handle) -> Result<OpenHandle, Trouble> {
         let open = self.tables.open_handle_of(handle)?;
         match self.tables.file_mut(open.file).failed.take() {
@@ -331,7 +331,7 @@ impl<C: FileClient> Cache<C> {
         let reply = self.ask(&Call::QueryTimes { handle: open.wire }).await?;
         let file = self.tables.file(open.file);
         Ok(match reply {
-            // With local writes, size and allocation are more recent here than at the server.
+            // After local writes, the client's size and allocation are more recent than the server's.
             Reply::Info(info) if file.keeps_reads() => Reply::Info(Info {
                 read_only: info.read_only,
                 ..file.info()
@@ -340,7 +340,7 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Corrects the server's reply about a path by local writes that the server does not have yet.
+    /// Updates the server's reply about a path with local writes that the server does not have yet.
     pub(super) fn as_written(&self, reply: Reply, key: &str) -> Reply {
         let Reply::Info(info) = reply else {
             return reply;
@@ -394,8 +394,8 @@ impl<C: FileClient> Cache<C> {
             .await
     }
 
-    /// Closes kept handles at and below these paths before a delete or rename. Windows XP closes all kept handles on
-    /// the share.
+    /// Closes kept handles at and below these paths before a delete or rename. The imitation of Windows XP closes all
+    /// kept handles on the share.
     pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
         let handles = match self.options.redirector {
             Redirector::Xp => self.tables.all_deferred(),

@@ -7,7 +7,7 @@ use crate::call::{Access, Handle};
 pub(super) struct Wire {
     pub(super) file: FileId,
     pub(super) access: Access,
-    /// Number of application handles that use this handle; 0 while its close is deferred.
+    /// Number of application handles that use this handle; 0 while the close is deferred.
     pub(super) users: u32,
     /// Whether the file was created or extended through this handle.
     pub(super) extended: bool,

@@ -22,7 +22,7 @@ impl<C: FileClient> Cache<C> {
                     .open_handle_of(lock.open)
                     .is_ok_and(|other| other.wire == open.wire)
         };
-        // The server can't separate the locks of application handles that share one of its handles.
+        // The server can't distinguish the locks of application handles that share one of its handles.
         if file.locks.iter().any(taken) {
             return Err(Trouble::Call(Fault::LockConflict.into()));
         }
@@ -101,7 +101,8 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Checks for locks by other application handles that share the server's handle, which the server can't tell apart.
+    /// Checks for locks of other application handles that share the server's handle. The server can't distinguish these
+    /// locks.
     pub(super) fn check_locks(
         &self,
         handle: Handle,

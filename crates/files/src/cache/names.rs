@@ -29,7 +29,7 @@ impl Names {
         self.listings.get(pattern).copied()
     }
 
-    /// Returns the result of a look-up; None if it is not cached. The inner None: the path does not exist.
+    /// Returns the result of a look-up. Outer None: it is not cached. Inner None: the path does not exist.
     pub(super) fn look_up(&self, key: &str) -> Option<Option<Info>> {
         self.looked_up.get(key).copied()
     }

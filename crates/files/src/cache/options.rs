@@ -27,8 +27,8 @@ pub struct CacheOptions {
     pub redirector: Redirector,
     /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of last use.
     /// Dirty pages use at most half, and are written before they are evicted. A plain redirector with read-ahead starts
-    /// to write whole runs when dirty pages take an eighth; it flushes when as much has been answered and may still be
-    /// lost by the server. Default: 8 MiB.
+    /// to write whole runs when dirty pages take an eighth. It flushes when the server has answered as much and may
+    /// still lose it. Default: 8 MiB.
     pub most_bytes: u64,
     /// Maximum number of handles with a deferred close (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
@@ -45,8 +45,8 @@ pub struct CacheOptions {
     /// Keep locks of read-only files locally, without disabling caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
     pub lock_free_read_only: bool,
-    /// By close-to-open rules, ask for a lease when a file is opened for reading, as Linux's NFS client asks for a read
-    /// delegation. Under the lease, cached data of the file does not expire. Default: no.
+    /// By close-to-open rules, ask for a lease when a file is opened for reading, like Linux's NFS client, which asks
+    /// for a read delegation. Under the lease, cached data of the file does not expire. Default: no.
     pub delegations: bool,
     /// With file leases, also lease directories if the server supports it, to cache listings and look-ups.
     /// Default: no.
@@ -58,8 +58,8 @@ impl CacheOptions {
 
     pub const LEAST_BYTES: u64 = 1 << 20;
 
-    /// Returns the options of a present-day client without grants: close-to-open with Linux's ages, transfers
-    /// of 1 MiB, read-ahead.
+    /// Returns the options of a present-day client without leases: close-to-open with Linux's ages, transfers of 1 MiB,
+    /// read-ahead.
     pub fn close_to_open() -> Self {
         Self {
             policy: Policy::CloseToOpen(AttributeAges::default()),
@@ -106,7 +106,7 @@ pub struct CacheCounts {
     pub closes_deferred: u64,
     /// Reads answered from pages.
     pub reads_hit: u64,
-    /// Reads that fetched pages, or waited for pages in transit.
+    /// Reads that fetched pages, or waited for pages that were being fetched.
     pub reads_missed: u64,
     /// Reads without caching, because the server does not allow caching of that file.
     pub reads_through: u64,

@@ -9,7 +9,7 @@ pub(super) type FileId = u32;
 /// Set of pages of one client's files.
 #[derive(Debug, Default)]
 pub(super) struct PageSet {
-    /// End of each run by file and first page. Runs of one file neither overlap nor touch.
+    /// End of each run by file and first page. Runs of one file do not overlap or touch.
     runs: BTreeMap<(FileId, u64), u64>,
     pages: usize,
 }
@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_has_the_pages_of_a_set_of_single_pages(
+        fn a_set_has_the_same_pages_as_a_set_of_single_pages(
             steps in prop::collection::vec((any::<bool>(), 0..3_u32, 0..40_u64, 0..12_u64), 1..60),
         ) {
             let (mut set, mut model) = (PageSet::default(), BTreeSet::new());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_end_takes_all_that_is_there() {
+    fn an_open_ended_range_takes_all_existing_pages() {
         let mut set = PageSet::default();
         set.insert(1, 3..9);
         set.insert(2, 0..4);

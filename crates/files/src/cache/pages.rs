@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The server has the data, or would lose it only together with the session. Only clean pages are in the LRU list.
+    /// The server has the data, and could lose it only together with the session. Only clean pages are in the LRU list.
     Clean,
     Dirty,
     /// Written to a server that may still lose the data.
@@ -135,7 +135,8 @@ impl Pages {
         }
     }
 
-    /// Returns whether writing `from..to` leaves no gap between the written parts of any page. A gap would be sent too.
+    /// Returns whether writing `from..to` leaves no gap between the written parts of any page. A gap would also be
+    /// sent.
     pub(super) fn joins(&self, file: FileId, from: u64, to: u64) -> bool {
         !self.exact
             || pages_of(from, to).all(|page| {
@@ -149,7 +150,7 @@ impl Pages {
             })
     }
 
-    /// Returns the first run of dirty pages of a file, at most `most` long, whose written bytes have no gap.
+    /// Returns the first run of dirty pages of a file whose written bytes have no gap. It has at most `most` pages.
     pub(super) fn dirty_run(&self, file: FileId, most: u64) -> Option<Range<u64>> {
         let Range { start, end } = self.dirty.first_run(file)?;
         let end = end.min(start.saturating_add(most));
@@ -341,7 +342,7 @@ impl Pages {
         }
     }
 
-    /// Returns the slot of a page, marked as most recently used, and whether the page was created.
+    /// Returns the slot of a page, and whether the page was created. Marks the page as most recently used.
     fn place(&mut self, file: FileId, page: u64) -> (u32, bool) {
         match self.places.get(file, page) {
             Some(place) => {
@@ -352,7 +353,7 @@ impl Pages {
         }
     }
 
-    /// Creates a page, which contains the bytes of the slot's earlier page until the caller overwrites them.
+    /// Creates a page. It contains the bytes of the slot's previous page until the caller overwrites them.
     fn make(&mut self, file: FileId, page: u64) -> u32 {
         if self.places.len() >= self.most && self.oldest != NONE {
             let slot = &self.slots[self.oldest as usize];
@@ -426,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_used_longest_ago_leaves_first_and_dirty_ones_stay() {
+    fn the_least_recently_used_page_is_evicted_first_but_dirty_pages_stay() {
         let mut pages = Pages::new(3 * PAGE_BYTES, false);
         pages.write(0, 0, b"dirty");
         pages.fill(0, 1, b"one");
@@ -442,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_made_again_in_the_place_of_another_begins_as_zeros() {
+    fn a_page_created_in_a_reused_slot_starts_as_zeros() {
         let mut pages = Pages::new(PAGE_BYTES, false);
         pages.fill(0, 0, &[7; PAGE]);
         pages.forget(0, 0..1);
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_runs_end_at_gaps_at_files_and_at_the_most() {
+    fn dirty_runs_end_at_gaps_files_and_the_maximum_length() {
         let mut pages = Pages::new(100 * PAGE_BYTES, false);
         for page in [2, 3, 4, 6] {
             pages.write(1, page * PAGE_BYTES, b"x");
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dirty_is_not_overwritten_by_what_comes_from_the_server() {
+    fn dirty_data_is_not_overwritten_by_data_from_the_server() {
         let mut pages = Pages::new(PAGE_BYTES, false);
         pages.write(0, 0, b"mine");
         pages.fill(0, 0, b"theirs");
@@ -477,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_an_open_range_takes_all_of_that_file_from_there() {
+    fn forgetting_an_open_range_drops_all_later_pages_of_that_file() {
         let mut pages = Pages::new(100 * PAGE_BYTES, false);
         for page in 0..5 {
             pages.fill(0, page, b"a");
@@ -490,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_pages_go_out_without_a_byte_that_was_not_written() {
+    fn exact_pages_send_no_byte_that_was_not_written() {
         let mut pages = Pages::new(100 * PAGE_BYTES, true);
         pages.write(0, 100, &[1; PAGE - 100]);
         pages.write(0, PAGE_BYTES, &[1; 10]);
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_may_lose_stays_until_it_has_it_for_good() {
+    fn pages_stay_until_the_server_can_no_longer_lose_them() {
         let mut pages = Pages::new(3 * PAGE_BYTES, false);
         pages.write(0, 0, b"one");
         pages.write(0, PAGE_BYTES, b"two");
@@ -528,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_an_earlier_sending_says_nothing_of_a_later_one() {
+    fn the_result_of_an_earlier_run_does_not_affect_a_later_one() {
         let mut pages = Pages::new(100 * PAGE_BYTES, true);
         pages.write(0, 0, &[1; 3 * PAGE]);
         let first = pages.set_unstable(0, 0..3);
@@ -545,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_written_while_it_is_sent_goes_out_as_it_was() {
+    fn a_page_that_is_written_while_it_is_sent_is_sent_as_it_was() {
         let mut pages = Pages::new(100 * PAGE_BYTES, true);
         pages.write(0, 0, &[1; 2 * PAGE]);
         let run = pages.run(0, 0..2, 10..PAGE + 10);

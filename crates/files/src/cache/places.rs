@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Pages per group.
 const GROUP: usize = 16;
-/// Marks a page without a slot.
+/// Value for a page without a slot.
 const NOWHERE: u32 = u32::MAX;
 
 /// A file and the number of a group.
@@ -103,7 +103,7 @@ impl Places {
         Some(place)
     }
 
-    /// Returns the pages of a range that have a slot, in no order.
+    /// Returns the pages of a range that have a slot, in no particular order.
     pub(super) fn pages_in(&self, file: FileId, range: &Range<u64>) -> Vec<u64> {
         let of_file = self.by_key.iter().filter(|((of, _), _)| *of == file);
         of_file
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_knows_what_a_map_of_single_pages_knows(
+        fn it_finds_the_same_pages_as_a_map_of_single_pages(
             steps in prop::collection::vec((any::<bool>(), 0..3_u32, 0..70_u64), 1..300),
         ) {
             let (mut places, mut model) = (Places::default(), BTreeMap::new());

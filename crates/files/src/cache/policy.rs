@@ -6,14 +6,14 @@ use crate::call::{Ask, Caching, LeaseKey};
 /// Decides what may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// No caching. Calls pass through; only closes and renames imitate the redirector.
+    /// No caching. Calls pass through. Only closes and renames imitate the redirector.
     Nothing,
     /// Caching as an oplock allows: `Caching::ALL` asks for batch, `READ_WRITE` for exclusive, `READ` for level II.
     Oplock(Caching),
     /// Caching as a lease allows, with one key per file.
     Lease(Caching),
-    /// Close-to-open: an open sees all writes before another client's close, and a close sends all writes. In
-    /// between, cached data may be as old as its attributes.
+    /// Close-to-open: an open shows all data that another client wrote before its close, and a close sends all writes.
+    /// In between, cached data may be as old as its attributes.
     CloseToOpen(AttributeAges),
 }
 
@@ -57,7 +57,7 @@ impl Policy {
         }
     }
 
-    /// Returns the validity times for close-to-open rules; None: other rules apply.
+    /// Returns the validity times for close-to-open rules; None under any other policy.
     pub(super) fn rules(self) -> Option<AttributeAges> {
         match self {
             Self::CloseToOpen(ages) => Some(ages),

@@ -1,5 +1,5 @@
-//! Reads: from pages if present, otherwise in runs of whole pages, all started before the first is awaited, or without
-//! caching. `stream.rs` has read-ahead.
+//! Serves reads from pages if present. Otherwise it reads runs of whole pages, all started before the first is awaited,
+//! or reads without caching. `stream.rs` has read-ahead.
 
 use super::exchange::{Ended, Purpose, Wanted};
 use super::pages::{page_of, pages_of, FileId, PAGE_BYTES};
@@ -74,7 +74,7 @@ impl<C: FileClient> Cache<C> {
         fetched: &mut bool,
     ) -> Result<Source, Trouble> {
         let streams = self.streams();
-        // If read-ahead in transit fails, request the pages again.
+        // If a read-ahead in progress fails, request the pages again.
         for may_fetch in [true, streams, false] {
             let file = self.tables.file(open.file);
             if !file.keeps_reads() || !matches!(open.access, Access::Read | Access::ReadWrite) {
@@ -108,8 +108,8 @@ impl<C: FileClient> Cache<C> {
         Ok(Source::Server)
     }
 
-    /// Returns the runs of pages that are neither present nor in transit. Creates pages beyond the end of the file at
-    /// the server as zeros.
+    /// Returns the runs of pages that are neither present nor being fetched. Creates pages beyond the end of the file
+    /// at the server as zeros.
     pub(super) fn missing(&mut self, id: FileId, bytes: Range<u64>) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let mut runs: Vec<Range<u64>> = Vec::new();
@@ -181,8 +181,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Returns the result of the ended fetches. If the size is uncertain, first waits for all transfers and asks
-    /// the server.
+    /// Returns the result of the finished fetches. If the size is uncertain, first waits for all transfers and asks the
+    /// server.
     pub(super) async fn fetching_ended(&mut self, wire: Handle, id: FileId) -> Result<(), Trouble> {
         if self.tables.file(id).doubtful {
             self.drain(id).await?;
@@ -203,7 +203,7 @@ impl<C: FileClient> Cache<C> {
     ) -> Result<(), Trouble> {
         self.counts.pages_fetched += pages.end - pages.start;
         let offset = pages.start * PAGE_BYTES;
-        // Only up to the end of the file: none of the 124,199 reads in the captures returned less than requested.
+        // Read only up to the end of the file: none of the 124,199 reads in the captures returned less than requested.
         let end = self.tables.file(id).server_end.min(pages.end * PAGE_BYTES);
         let bytes = u32::try_from(end.saturating_sub(offset)).unwrap_or(u32::MAX);
         let call = Call::Read {

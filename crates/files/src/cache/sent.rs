@@ -33,7 +33,7 @@ impl Verifiers {
         match (self, flushed) {
             (Self::One(verifier), Some(stored)) => verifier == stored.verifier,
             (Self::Several, _) => false,
-            // Without a verifier, the server loses data only if it also loses the session.
+            // A server without verifiers loses data only if it also loses the session.
             (_, None) | (Self::None, _) => true,
         }
     }
@@ -43,7 +43,7 @@ impl Verifiers {
 pub(super) struct SentRun {
     pub(super) number: u64,
     pub(super) pages: Range<u64>,
-    /// Number of the run's writes without an answer.
+    /// Number of the run's writes that have not been answered.
     unanswered: usize,
     verifiers: Verifiers,
 }

@@ -1,9 +1,9 @@
 //! Read-ahead and write-behind for sequential access: reads are started early, writes are sent and made durable in the
 //! background (`durable.rs`). Not used for Windows XP.
 //!
-//! Only a read or write of the same file in the same direction may run while pages are in transit. Every other call,
-//! wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter the pages after
-//! a lease was returned, a file written or a handle closed. Breaks that arrive meanwhile stay queued.
+//! Only a read or write of the same file in the same direction may run while pages are being transferred. Every other
+//! call, wait for breaks, handled break and close begins with [`Cache::land`]. Otherwise old data could enter the pages
+//! after a lease was returned, a file was written or a handle was closed. Breaks that arrive meanwhile stay queued.
 
 use super::exchange::{Wanted, MOST_TRANSFERS};
 use super::options::Redirector;
@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::client::FileClient;
 use std::ops::Range;
 
-/// Divisor of the memory that read-ahead may use: it must evict neither itself nor the data being read, even if half of
+/// Divisor of the memory that read-ahead may use: it must not evict its own pages or those being read, even if half of
 /// the pages are dirty.
 const PART_OF_ROOM: u64 = 4;
 /// Minimum number of transfers into which read-ahead is split. The next one starts when the application has read one.

@@ -29,7 +29,7 @@ pub(super) struct File {
     pub(super) lease: Option<LeaseKey>,
     /// The server's handles. With oplocks at most one: a second would break the first one's oplock.
     pub(super) wires: Vec<Handle>,
-    /// Size as applications see it. Like the next two fields, valid only while reads may be cached.
+    /// Size as applications see it. This field and the next two are valid only while reads may be cached.
     pub(super) bytes: u64,
     /// Size at the server. Data beyond this size exists only in the cache.
     pub(super) server_end: u64,
@@ -54,11 +54,11 @@ pub(super) struct File {
     pub(super) plain: bool,
     /// Whether the file is deleted, or will be on close, so that its handles are not kept.
     pub(super) doomed: bool,
-    /// Number of breaks, by which an open detects whether its grant is still valid.
+    /// Number of breaks. An open compares it to detect whether its grant is still valid.
     pub(super) breaks: u64,
     /// Cache of a leased directory. None: a file.
     pub(super) names: Option<Box<Names>>,
-    /// Number of opens in progress that share the file's lease. They keep the entry even without handles.
+    /// Number of opens in progress that share the file's lease. The entry stays while they run, even without handles.
     pub(super) opening: u32,
 }
 
@@ -96,7 +96,7 @@ impl File {
         }
     }
 
-    /// Records a change by this client, with the attributes from the reply.
+    /// Records a change by this client. `piggyback` contains the attributes from the reply.
     pub(super) fn changed_by_us(&mut self, piggyback: &Piggyback) {
         let Some(validity) = &mut self.validity else {
             return;
@@ -130,8 +130,8 @@ impl File {
         self.going.iter().any(|run| meets(run, &bytes))
     }
 
-    /// Returns whether read data may be cached. It may not while a range is locked: Windows caches "unless locked" (KB
-    /// Q165966), and the captures show every read of a locked document.
+    /// Returns whether read data may be cached. This is not allowed while a range is locked: Windows caches "unless
+    /// locked" (KB Q165966), and the captures show every read of a locked document on the wire.
     pub(super) fn keeps_reads(&self) -> bool {
         self.caching.read && self.locks.iter().all(|lock| lock.local)
     }
@@ -229,7 +229,7 @@ impl Tables {
             .expect("a file stays while it has a handle")
     }
 
-    /// Adds a file. Enters the file under its path unless nothing of it is cached.
+    /// Adds a file. Adds its path too, unless nothing of the file is cached.
     pub(super) fn add_file(&mut self, file: File) -> FileId {
         let place = self
             .files
@@ -342,7 +342,7 @@ impl Tables {
         self.remove_unused(id);
     }
 
-    /// Records a lease of a file: the server announces changes by others.
+    /// Records a lease of a file. From now on, the server announces changes by others.
     pub(super) fn hold(&mut self, id: FileId, key: LeaseKey) {
         self.release(id);
         let file = self.file_mut(id);
@@ -496,7 +496,7 @@ impl Tables {
         self.deferred.iter().map(|deferred| deferred.wire).collect()
     }
 
-    /// Records the deletion of a path. Its open handles then refer to a file without a name.
+    /// Records the deletion of a path. Open handles of the file stay valid, but the file has no name.
     pub(super) fn deleted(&mut self, key: &str) {
         if let Some(id) = self.by_path.remove(key) {
             self.file_mut(id).doomed = true;

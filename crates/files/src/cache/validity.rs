@@ -1,5 +1,5 @@
-//! Validity of cached data by close-to-open rules: the cached version, the time of the server's last confirmation, and
-//! own changes since then. `close_to_open.rs` asks the server.
+//! Validity of cached data by close-to-open rules: the cached version, the time at which the server last confirmed it,
+//! and own changes since then. `close_to_open.rs` asks the server.
 
 use super::policy::AttributeAges;
 
@@ -80,7 +80,7 @@ impl Validity {
         self.named_ns = asked_ns;
     }
 
-    /// Makes the next use ask the server.
+    /// Makes the cached data expire: the next use asks the server.
     pub(super) fn expire(&mut self) {
         self.checked_ns = None;
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_counts_longer_each_time_up_to_a_minute() {
+    fn unchanged_attributes_are_valid_longer_each_time_up_to_a_minute() {
         let mut validity = validity();
         let mut now_ns = 0;
         for age_s in [3, 6, 12, 24, 48, 60, 60] {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn own_changes_are_told_from_those_of_others_in_whatever_order_they_are_answered() {
+    fn own_changes_are_distinguished_from_others_in_any_order_of_answers() {
         let mut validity = validity();
         for (before, after) in [(9, 10), (7, 8), (8, 9)] {
             validity.changed_by_us(Some(before), after);
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_without_a_change_attribute_confirms_nothing() {
+    fn without_a_change_attribute_nothing_is_confirmed() {
         let mut validity = Validity::new(0, 0, AttributeAges::default());
         assert!(!validity.confirm(0, S) && !validity.confirm(0, S));
     }
 
     #[test]
-    fn what_is_held_does_not_age_and_counts_for_nothing_once_it_is_released() {
+    fn a_leased_file_does_not_age_and_expires_on_release() {
         let mut validity = validity();
         validity.hold();
         assert!(validity.is_fresh(1000 * S));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_for_half_a_minute_and_then_longer() {
+    fn a_name_is_valid_for_half_a_minute_and_then_longer() {
         let mut validity = validity();
         assert!(validity.is_name_fresh(30 * S - 1) && !validity.is_name_fresh(30 * S));
         validity.named(30 * S);

@@ -1,5 +1,5 @@
-//! Writes: if allowed, into pages, which are written back in long runs on close, flush, break or lack of memory;
-//! otherwise directly. `stream.rs` has write-behind.
+//! Writes into pages if the server allows it, otherwise directly. Pages are written back in long runs on close, flush,
+//! break or lack of memory. `stream.rs` has write-behind.
 
 use super::exchange::{short, Purpose};
 use super::options::Redirector;
@@ -15,8 +15,8 @@ use std::ops::Range;
 
 /// Maximum amount of data put into pages at once. Larger writes are cached in parts.
 const WINDOW_BYTES: usize = 256 << 10;
-/// Number of attempts to fetch the pages at a write's edges before the write is sent directly: each fetch may be made
-/// useless by a break.
+/// Number of attempts to fetch the pages at a write's edges before the write is sent directly. A break may make each
+/// fetch useless.
 const MOST_TRIES: usize = 2;
 
 impl<C: FileClient> Cache<C> {
@@ -60,8 +60,8 @@ impl<C: FileClient> Cache<C> {
         Ok(written)
     }
 
-    /// Returns whether writes through a handle may be cached. By close-to-open rules, write-only handles may too, as in
-    /// Linux.
+    /// Returns whether writes through a handle may be cached. By close-to-open rules, this includes write-only handles,
+    /// as in Linux.
     fn keeps_writes_of(&self, open: &OpenHandle) -> bool {
         let may = match open.access {
             Access::ReadWrite => true,
@@ -102,11 +102,12 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Caches a write. Returns false if the server does not allow caching, or has meanwhile revoked its permission.
+    /// Caches a write. Returns false if the server does not allow caching, or has revoked the permission in the
+    /// meantime.
     async fn keep(&mut self, open: &OpenHandle, offset: u64, data: &[u8]) -> Result<bool, Trouble> {
         let end = offset + data.len() as u64;
         if self.tables.file(open.file).goes(&pages_of(offset, end)) {
-            // Pages in transit may have been evicted before the server has their data.
+            // Pages that are being sent may have been evicted before the server has their data.
             self.land().await?;
             self.settle().await?;
         }
@@ -139,8 +140,8 @@ impl<C: FileClient> Cache<C> {
         Ok(false)
     }
 
-    /// Returns the partially overwritten pages that are missing and have data at the server. Marks those that are
-    /// present as last used, so that the write does not evict them.
+    /// Returns the partially overwritten pages that are missing and have data at the server. Marks the present ones as
+    /// most recently used, so that the write does not evict them.
     fn missing_edges(&mut self, id: FileId, offset: u64, end: u64) -> Vec<Range<u64>> {
         let server_end = self.tables.file(id).server_end;
         let (first, last) = (page_of(offset), page_of(end - 1));
@@ -163,8 +164,8 @@ impl<C: FileClient> Cache<C> {
         file.bytes = file.bytes.max(offset + data.len() as u64);
     }
 
-    /// Writes back data, or waits for its transfers, until there is memory. Returns true if the client has waited:
-    /// breaks may have arrived meanwhile.
+    /// Writes back data, or waits for transfers, until memory is free. Returns true if the client has waited: breaks
+    /// may have arrived meanwhile.
     async fn make_room(&mut self, pages: u64) -> Result<bool, Trouble> {
         let pages = usize::try_from(pages).unwrap_or(usize::MAX);
         let mut waited = false;
@@ -189,7 +190,7 @@ impl<C: FileClient> Cache<C> {
         self.write_back(open.file).await?;
         self.forget_written(open.file, offset, end);
         let most = (self.client.max_write_bytes().max(1)) as usize;
-        // Request durable writes, because no data is kept that could be sent again.
+        // Request durable writes: no copy of the data is kept that could be sent again.
         let stability = match self.client.loses_unstable_writes() {
             true => Stability::File,
             false => Stability::Unstable,
@@ -241,8 +242,8 @@ impl<C: FileClient> Cache<C> {
     }
 
     /// Drops the pages of this range, because the server's data has changed. Also drops all pages of other entries with
-    /// the same path, and disables caching for them: such an entry may be the same file under an oplock whose break is
-    /// still in transit. Entries that may cache writes are left alone.
+    /// the same path, and disables caching for them. Such an entry may be the same file under an oplock whose break has
+    /// not arrived yet. Entries that may cache writes are unchanged.
     pub(super) fn forget_written(&mut self, id: FileId, offset: u64, end: u64) {
         self.tables.pages.forget(id, pages_of(offset, end));
         for sibling in self.tables.siblings(id) {
@@ -254,7 +255,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Writes all dirty data of a file. A failure is kept for the file's next call.
+    /// Writes all dirty data of a file. A failure is reported by the file's next call.
     pub(super) async fn write_out(&mut self, id: FileId) -> Result<(), Trouble> {
         let most = u64::from(self.options.write_run_bytes.min(self.client.max_write_bytes()));
         while let Some(pages) = self.tables.pages.dirty_run(id, (most / PAGE_BYTES).max(1)) {
@@ -343,7 +344,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Queries a file's size if it is uncertain. If the query fails, keeps the assumed size: the failure that made it
+    /// Queries a file's size if it is uncertain. If the query fails, the assumed size stays: the failure that made it
     /// uncertain is reported anyway.
     pub(super) async fn refresh(&mut self, id: FileId, wire: Handle) -> Result<(), Trouble> {
         match self.ask_at_once(&Call::QueryHandle { handle: wire }).await {

@@ -1,4 +1,4 @@
-//! Hints for directories that cannot be used. The first row whose circumstance holds applies.
+//! Hints for directories that cannot be used. The first row whose circumstance holds is used.
 
 use crate::posix::DirectoryTarget;
 use crate::{Hint, WRONG_CONTENT};
@@ -21,8 +21,9 @@ const TOO_LARGE: &[u32] = &[Errno::FBIG.raw_os_error().unsigned_abs()];
 const DEVICE: &[u32] = &[Errno::IO.raw_os_error().unsigned_abs()];
 const HANGING: &[u32] = &[Errno::NOTCONN.raw_os_error().unsigned_abs()];
 
-const KERNELS: &str = "This is a file system of the kernel (such as proc, sysfs, cgroup or autofs), in \
-                       which no files can be created: use a directory on a disk.";
+const KERNELS: &str =
+    "This is a file system of the kernel (such as proc, sysfs, cgroup or autofs), where no \
+    files can be created: use a directory on a disk.";
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[

@@ -58,7 +58,7 @@ struct OpenFile {
     delete: Option<(Rc<OwnedFd>, String)>,
 }
 
-/// A completed call whose end was not reported yet.
+/// A completed call whose end has not been reported yet.
 #[derive(Debug)]
 struct Ended {
     id: CallId,
@@ -82,7 +82,7 @@ pub struct Session {
     next_call: u64,
     counts: Counts,
     traffic: Traffic,
-    /// Tick of the kernel's coarse clock in which the task's current turn began.
+    /// Tick of the kernel's coarse clock at which the task's current turn began.
     turn: Timespec,
 }
 
@@ -111,8 +111,8 @@ impl Session {
         self.traffic.requests += 1;
     }
 
-    /// Yields to the thread's other tasks (for example the one that samples its CPU time) once per tick of the kernel's
-    /// coarse clock, 1 to 10 ms. The coarse clock is cheaper to read than the exact time.
+    /// Yields to the thread's other tasks, such as the one that samples its CPU time, once per tick of the kernel's
+    /// coarse clock (1 to 10 ms). The coarse clock is cheaper to read than the exact time.
     async fn give_way(&mut self) {
         let now = clock_gettime(ClockId::MonotonicCoarse);
         if now != self.turn {
@@ -154,7 +154,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// Closes kept directories at and below a path, which may be renamed or removed.
+    /// Closes kept directories at and below a path that may be renamed or removed.
     fn forget(&mut self, path: &str) {
         self.directories.retain(|known, _| {
             let below = known.strip_prefix(path);
@@ -293,7 +293,7 @@ impl Session {
             }
             self.count(Kind::Open);
             match openat(parent, name, flags | new, NEW_FILE) {
-                // Another client has created the file in between.
+                // Another client has created the file in the meantime.
                 Err(Errno::EXIST) if is_new_wanted => {}
                 opened => return Ok((opened?, true)),
             }
@@ -562,7 +562,7 @@ impl FileClient for Session {
         Ok(None)
     }
 
-    /// Returns false: the kernel has the data, and outlives the client.
+    /// Returns false: the kernel has the data and outlives the client.
     fn loses_unstable_writes(&self) -> bool {
         false
     }

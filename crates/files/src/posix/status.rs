@@ -3,7 +3,7 @@
 use crate::Info;
 use rustix::fs::{FileType, Stat};
 
-#[allow(clippy::cast_sign_loss)] // Times before 1970 only have to differ from others.
+#[allow(clippy::cast_sign_loss)] // Times before 1970 only have to differ from other times.
 pub(crate) fn info(found: &Stat) -> Info {
     let written_ns = (found.st_mtime as u64)
         .wrapping_mul(1_000_000_000)

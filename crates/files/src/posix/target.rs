@@ -1,9 +1,9 @@
 //! Directories that may be loaded. The engine accepts only a `DirectoryTarget`, and only
 //! `DirectoryTarget::open` makes one.
 //!
-//! The directory is opened once, so it stays the one that the user named. If its data is on another machine,
-//! that machine must consent: the directory must contain a file whose name has the user's secret token and
-//! whose content proves knowledge of it (`dyno_net::consent_document`).
+//! The directory is opened once, so that it cannot be exchanged later. If its data is on another machine, that machine
+//! must consent. The directory must then contain a file whose name has the user's secret token. The file's content
+//! proves knowledge of the token (`dyno_net::consent_document`).
 
 use crate::posix::failure::failure;
 use crate::posix::options::Options;
@@ -50,8 +50,8 @@ pub struct DirectoryTarget {
     pace: Option<Pace>,
 }
 
-/// Types of file systems that show objects of the kernel (`linux/magic.h`): proc, sysfs, cgroup, cgroup2, autofs, debugfs,
-/// tracefs, securityfs, devpts.
+/// Types of file systems that contain objects of the kernel (`linux/magic.h`): proc, sysfs, cgroup, cgroup2, autofs,
+/// debugfs, tracefs, securityfs, devpts.
 const KERNEL_TYPES: [u64; 9] = [
     0x9fa0,
     0x6265_6572,
@@ -68,13 +68,14 @@ impl DirectoryTarget {
     /// Opens the directory at the absolute `path`. If it is remote, checks the consent file.
     pub fn open(path: &Path, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
         if !path.is_absolute() {
-            let text = format!("{} is not an absolute path of a directory", path.display());
+            let text = format!("{} is not the absolute path of a directory", path.display());
             return Err(TargetError::Url(text));
         }
         let io = |errno: Errno| TargetError::Io(io::Error::from(errno));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(path, flags, Mode::empty()).map_err(io)?;
-        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)] // Its type differs between machines.
+        // The type of this field differs between machines.
+        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
         let kind = fstatfs(&root).map_err(io)?.f_type as u64 & 0xffff_ffff;
         let target = Self {
             root: Arc::new(root),
@@ -93,7 +94,9 @@ impl DirectoryTarget {
     /// Opens the directory of a URL `file:///path`, with special characters as `%XX`.
     pub fn open_url(url: &str, options: Options, token: Option<&str>) -> Result<Self, TargetError> {
         let path = path_of(url).ok_or_else(|| {
-            TargetError::Url(format!("{url} names no directory of this machine: file:///PATH"))
+            TargetError::Url(format!(
+                "{url} is not the URL of a directory on this machine: use file:///PATH"
+            ))
         })?;
         Self::open(&path, options, token)
     }
@@ -121,7 +124,7 @@ impl DirectoryTarget {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
     }
 
-    /// Returns whether the directory shows objects of the kernel, in which no files can be created.
+    /// Returns whether the directory contains objects of the kernel, so that no files can be created there.
     pub fn is_of_the_kernel(&self) -> bool {
         fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))
     }
@@ -186,7 +189,7 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
-    /// Returns the reason and the hint with which a directory is refused whose consent was made by `make`.
+    /// Returns the reason and the hint for the refusal of a directory. `make` creates its consent file.
     fn refused(make: impl FnOnce(&Path)) -> (String, &'static str) {
         let place = tempfile::tempdir().expect("a directory");
         make(&place.path().join(format!("serverdyno-{TOKEN}.txt")));
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_consent_that_can_not_be_read_is_told_with_its_file() {
+    fn an_unreadable_consent_file_is_named_in_the_refusal() {
         // Root may read any file, but links are not followed.
         let (why, advice) = refused(|file| symlink("elsewhere", file).expect("a link"));
         assert!(
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_names_a_directory_of_this_machine_alone() {
+    fn a_url_names_only_a_directory_of_this_machine() {
         assert_eq!(path_of("file:///a/b%20c").as_deref(), Some(Path::new("/a/b c")));
         assert_eq!(path_of("file://localhost/a").as_deref(), Some(Path::new("/a")));
         for url in [

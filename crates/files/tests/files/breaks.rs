@@ -19,7 +19,7 @@ fn leases() -> CacheOptions {
 }
 
 #[test]
-fn what_was_written_is_there_when_another_client_opens() {
+fn another_client_that_opens_sees_what_was_written() {
     for options in [CacheOptions::default(), leases(), CacheOptions::modern()] {
         let server = server(2);
         let written = Cell::new(false);
@@ -33,7 +33,7 @@ fn what_was_written_is_there_when_another_client_opens() {
                 while !read.get() {
                     user.idle(MS).await;
                 }
-                // The other client's later writes are visible, although the file was cached here.
+                // The other client's later writes are visible, although this client had cached the file.
                 assert_eq!(user.read(handle, 0, 10).await, b"other");
                 user.finish().await;
             }),
@@ -56,7 +56,7 @@ fn what_was_written_is_there_when_another_client_opens() {
 }
 
 #[test]
-fn a_handle_that_is_only_kept_is_closed_when_another_client_wants_the_file() {
+fn a_kept_handle_is_closed_when_another_client_wants_the_file() {
     let server = server(2);
     server.borrow_mut().put("one", b"x", false);
     let kept = Cell::new(false);
@@ -81,7 +81,7 @@ fn a_handle_that_is_only_kept_is_closed_when_another_client_wants_the_file() {
     assert_eq!(server.borrow().wrong_answers, 0, "closing answers a break");
 }
 
-/// Each client holds the file that the other one opens next.
+/// Opens a file, then the file that the other client holds.
 async fn wants(user: &mut User, own: &str, other: &str, together: &Cell<u32>, options: CacheOptions) {
     let handle = user.make(own).await;
     user.write(handle, 0, own.as_bytes()).await;
@@ -96,7 +96,7 @@ async fn wants(user: &mut User, own: &str, other: &str, together: &Cell<u32>, op
 }
 
 #[test]
-fn two_clients_that_open_each_others_files_both_get_on() {
+fn two_clients_that_open_each_others_files_both_continue() {
     for options in [CacheOptions::default(), leases()] {
         let server = server(2);
         let count = Cell::new(0);
@@ -115,7 +115,7 @@ fn two_clients_that_open_each_others_files_both_get_on() {
 }
 
 #[test]
-fn a_break_during_a_write_back_is_answered_after_it() {
+fn a_break_during_a_write_back_is_answered_afterwards() {
     let server = server(2);
     let (closing, answered) = (Cell::new(false), Cell::new(false));
     let task = |opened: &'static str| opened;
@@ -139,7 +139,7 @@ fn a_break_during_a_write_back_is_answered_after_it() {
         assert_eq!(user.read(handle, 0, 10).await, [8; 10]);
         answered.set(true);
     };
-    // Nothing progresses until the write is let through: by then the holder has received the break.
+    // No task progresses until the write is released. By then, the holder has received the break.
     let mut nudges = 0;
     run(vec![Box::pin(holder), Box::pin(other)], || {
         let mut server = server.borrow_mut();
@@ -162,7 +162,7 @@ fn a_break_during_a_write_back_is_answered_after_it() {
 }
 
 #[test]
-fn a_break_that_comes_before_the_open_has_ended_is_obeyed() {
+fn a_break_that_arrives_before_the_open_has_ended_is_obeyed() {
     // The first client's open is granted and broken before the client handles either message.
     for policy in [Policy::Oplock(Caching::ALL), Policy::Lease(Caching::ALL)] {
         let server = server(2);
@@ -189,7 +189,7 @@ fn a_break_that_comes_before_the_open_has_ended_is_obeyed() {
         run(vec![Box::pin(user(0)), Box::pin(user(1))], || {
             let mut server = server.borrow_mut();
             let any = server.carry_out_any(0);
-            // Both opens have reached the server before either is answered; from then on it works
+            // Both opens have reached the server before either is answered. From now on, the server works
             // automatically.
             server.by_hand = false;
             server.carry_out_all();
@@ -200,7 +200,7 @@ fn a_break_that_comes_before_the_open_has_ended_is_obeyed() {
 }
 
 #[test]
-fn breaks_of_things_that_nobody_has_are_not_answered() {
+fn breaks_of_unknown_grants_are_not_answered() {
     let server = server(1);
     server.borrow_mut().put("one", b"x", false);
     alone(async {
@@ -217,7 +217,7 @@ fn breaks_of_things_that_nobody_has_are_not_answered() {
 }
 
 #[test]
-fn a_server_that_sends_breaks_without_end_ends_the_session() {
+fn a_server_that_sends_endless_breaks_ends_the_session() {
     let server = server(1);
     server.borrow_mut().held = vec![CallKind::Open];
     let opening = Cell::new(false);
@@ -229,7 +229,7 @@ fn a_server_that_sends_breaks_without_end_ends_the_session() {
     };
     run(vec![Box::pin(task)], || {
         for key in 0..10_000 {
-            // Breaks of leases that the open in progress might have, as far as the client can know.
+            // Breaks of leases that the open in progress might get: the client cannot know.
             let grant = Grant::Lease(LeaseKey(1 << 64 | key));
             server.borrow_mut().send_break(0, grant, Caching::NONE);
         }
@@ -252,7 +252,7 @@ fn a_level_ii_oplock_keeps_reads_until_somebody_writes() {
                 user.idle(MS).await;
             }
             passed(&server);
-            // Now level II: data read before the break are still valid.
+            // The oplock is now level II: data read before the break are still valid.
             assert_eq!(user.read(handle, 0, 10).await, [1; 10]);
             assert_eq!(passed(&server), [""; 0]);
             step.set(3);
@@ -281,7 +281,7 @@ fn a_level_ii_oplock_keeps_reads_until_somebody_writes() {
 
 /// Samba grants such leases if a file is locked.
 #[test]
-fn who_may_keep_a_handle_but_no_data_is_told_the_end_of_now_when_he_opens_again() {
+fn a_client_with_handle_caching_only_gets_the_current_size_on_each_open() {
     let server = server(2);
     server.borrow_mut().put("one", &[1; 100], false);
     server.borrow_mut().grants = Caching {
@@ -324,7 +324,7 @@ fn who_may_keep_a_handle_but_no_data_is_told_the_end_of_now_when_he_opens_again(
 }
 
 #[test]
-fn our_own_second_open_breaks_our_own_oplock_and_both_handles_see_the_same() {
+fn an_own_second_open_breaks_the_own_oplock_and_both_handles_agree() {
     let server = server(1);
     server.borrow_mut().put("one", &[1; 100], false);
     // The break of level II is only delivered after the end of the write, as with real servers.
@@ -344,7 +344,7 @@ fn our_own_second_open_breaks_our_own_oplock_and_both_handles_see_the_same() {
 }
 
 #[test]
-fn our_own_open_that_empties_a_file_empties_it_for_our_other_handles() {
+fn an_own_truncating_open_truncates_the_file_for_other_own_handles() {
     let server = server(1);
     server.borrow_mut().put("one", &[1; 100], false);
     server.borrow_mut().grants = Caching::READ;
@@ -362,7 +362,7 @@ fn our_own_open_that_empties_a_file_empties_it_for_our_other_handles() {
 }
 
 #[test]
-fn a_grant_that_was_broken_before_it_was_read_does_not_stand() {
+fn a_grant_that_was_broken_before_it_was_read_is_void() {
     let server = server(2);
     server.borrow_mut().put("one", &[0; 100], false);
     let step = Cell::new(0);
@@ -387,7 +387,7 @@ fn a_grant_that_was_broken_before_it_was_read_does_not_stand() {
         while step.get() < 2 {
             user.idle(MS).await;
         }
-        // The holder does not delay it.
+        // The holder does not delay the read.
         assert_eq!(user.read(handle, 0, 3).await, b"new");
         step.set(3);
     };
@@ -405,9 +405,9 @@ fn a_grant_that_was_broken_before_it_was_read_does_not_stand() {
 const REGION: usize = 1000;
 const FILES: usize = 3;
 
-/// One of several clients that work on the same files at the same time: each repeatedly writes its own
-/// region, and must read its last data there; in the other regions no byte may ever become older. Each may
-/// have a file open twice, for reading and writing.
+/// One of several clients that concurrently work on the same files. Each repeatedly writes its own region, and must
+/// read its last data there. In the other regions, no byte may ever become older. Each client may have a file open
+/// twice, for reading and for writing.
 async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: u32) {
     let mut versions = [0_u8; FILES];
     let mut seen = vec![vec![0_u8; REGION * clients]; FILES];
@@ -459,7 +459,7 @@ async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: 
     for handle in open.into_iter().flatten().flatten() {
         user.close(handle).await;
     }
-    // The others may still want the cached files.
+    // The other clients may still want the cached files.
     user.idle(1000 * MS).await;
     user.finish().await;
 }
@@ -468,7 +468,7 @@ proptest! {
     #![proptest_config(some_cases())]
 
     #[test]
-    fn clients_at_the_same_time_lose_nothing_and_never_see_the_past(
+    fn concurrent_clients_lose_no_data_and_never_read_old_data(
         seed in any::<u64>(),
         lease in any::<bool>(),
         redirector in any::<bool>(),
@@ -488,7 +488,7 @@ proptest! {
                 work(user, me, clients, seed.wrapping_add(me as u64 * 7919), 60).await;
             })
         }).collect();
-        // The server takes the calls in any order.
+        // The server executes the calls in any order.
         let mut choice = seed;
         run(tasks, || {
             choice = choice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -499,9 +499,9 @@ proptest! {
     }
 }
 
-/// A client without a cache that opens files and answers no breaks by itself.
+/// One client has no cache and never answers a break by itself.
 #[test]
-fn a_client_that_waits_for_its_own_call_still_answers_others() {
+fn a_client_that_waits_for_its_own_call_still_answers_breaks() {
     let server = server(2);
     server.borrow_mut().put("stuck", b"x", false);
     let done = Cell::new(false);
@@ -527,8 +527,7 @@ fn a_client_that_waits_for_its_own_call_still_answers_others() {
             while !ready.get() {
                 mute.break_until(crate::clock::now() + MS).await.unwrap();
             }
-            // The other client waits for this one's answer about "stuck", and this one for the other's
-            // about "kept".
+            // Each client waits for the other's answer to a break: the other one about "stuck", this one about "kept".
             mute.begin(&opens("kept")).await.unwrap();
             mute.next().await.unwrap();
             done.set(true);

@@ -1,5 +1,5 @@
-//! A simulated clock that stands still while any task can progress, and the loop that polls tasks with it:
-//! no test waits for real time.
+//! A simulated clock that advances only when no task can progress, and the loop that polls tasks with it. No test waits
+//! for real time.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -27,7 +27,7 @@ pub fn note_event() {
     EVENTS.set(EVENTS.get() + 1);
 }
 
-/// Returns whether `due_ns` has come; otherwise, the clock advances to it when no task can progress.
+/// Returns whether the clock has reached `due_ns`. If not, it advances to `due_ns` when no task can progress.
 pub fn is_due(due_ns: u64) -> bool {
     if now() >= due_ns {
         return true;
@@ -41,9 +41,8 @@ pub async fn until(is_so: impl Fn() -> bool) {
     std::future::poll_fn(|_| if is_so() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-/// Polls tasks until all have ended. If none progresses, `nudge` may cause an event; if it has none to
-/// cause, the clock advances. If nobody waits for the clock either, the tasks wait for each other, which
-/// fails the test.
+/// Polls tasks until all have ended. If no task progresses, `nudge` may cause an event. If it causes none, the clock
+/// advances. If no task waits for the clock either, the tasks wait for each other, and the test fails.
 pub fn run(mut tasks: Vec<Task<'_>>, mut nudge: impl FnMut() -> bool) {
     NOW_NS.set(0);
     let mut context = Context::from_waker(Waker::noop());
@@ -61,7 +60,7 @@ pub fn run(mut tasks: Vec<Task<'_>>, mut nudge: impl FnMut() -> bool) {
         }
         let due_ns = NEXT_DUE_NS.get();
         assert!(due_ns != u64::MAX, "every task waits for another");
-        // Tasks that regularly poll the server never run out of times to wait for.
+        // A task that polls the server regularly would make the clock advance for ever.
         assert!(due_ns < MOST_NS, "some task waits in vain");
         NOW_NS.set(due_ns);
     }

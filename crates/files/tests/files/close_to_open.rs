@@ -1,5 +1,4 @@
-//! Close-to-open, step by step: the requests, what another client sees and when, and the fate of writes
-//! that the server has lost.
+//! Close-to-open, step by step: the requests, what another client sees and when, and writes that the server has lost.
 
 use crate::clock::MS;
 use crate::rig::{alone, client, passed, Shared, User};
@@ -38,7 +37,7 @@ async fn size(user: &mut User, path: &str) -> u64 {
 }
 
 #[test]
-fn data_are_kept_over_a_close_and_used_again_while_nobody_has_changed_the_file() {
+fn data_survive_a_close_and_are_reused_while_the_file_is_unchanged() {
     with_two(|server, mut one, _| async move {
         let handle = one.open("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old data..");
@@ -61,7 +60,7 @@ fn data_are_kept_over_a_close_and_used_again_while_nobody_has_changed_the_file()
 }
 
 #[test]
-fn an_open_after_the_close_of_another_client_sees_what_that_one_wrote() {
+fn an_open_after_another_clients_close_sees_its_writes() {
     with_two(|server, mut one, mut other| async move {
         let handle = one.open("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old data..");
@@ -73,7 +72,7 @@ fn an_open_after_the_close_of_another_client_sees_what_that_one_wrote() {
         assert_eq!(server.borrow().content("f"), Some(&b"old news.."[..]));
         let handle = one.open("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old news..");
-        // Its own writes don't invalidate its cache.
+        // The client's own writes do not invalidate its cache.
         passed(&server);
         let again = other.edit("f").await;
         assert_eq!(other.read(again, 0, 10).await, b"old news..");
@@ -84,7 +83,7 @@ fn an_open_after_the_close_of_another_client_sees_what_that_one_wrote() {
 }
 
 #[test]
-fn while_a_file_stays_open_others_changes_are_seen_when_its_attributes_are_too_old() {
+fn changes_to_an_open_file_are_seen_once_its_attributes_expire() {
     with_two(|server, mut one, mut other| async move {
         let handle = one.open("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old data..");
@@ -106,7 +105,7 @@ fn while_a_file_stays_open_others_changes_are_seen_when_its_attributes_are_too_o
 }
 
 #[test]
-fn own_writes_do_not_hide_what_another_client_has_changed_before_them() {
+fn own_writes_do_not_hide_another_clients_earlier_changes() {
     for without_before in [false, true] {
         with_two(|server, mut one, mut other| async move {
             server.borrow_mut().stateless.as_mut().unwrap().without_before = without_before;
@@ -126,7 +125,7 @@ fn own_writes_do_not_hide_what_another_client_has_changed_before_them() {
 }
 
 #[test]
-fn a_name_is_looked_up_again_only_when_it_or_its_file_is_too_old() {
+fn a_name_is_looked_up_again_only_after_it_or_its_file_has_expired() {
     with_two(|server, mut one, mut other| async move {
         let handle = one.open("f").await;
         one.close(handle).await;
@@ -149,7 +148,7 @@ fn a_name_is_looked_up_again_only_when_it_or_its_file_is_too_old() {
 }
 
 #[test]
-fn what_two_clients_write_to_one_page_does_not_overwrite_what_the_other_wrote_beside_it() {
+fn two_clients_can_write_different_parts_of_one_page() {
     with_two(|server, mut one, mut other| async move {
         let (first, second) = (one.edit("f").await, other.edit("f").await);
         one.write(first, 0, b"ONE").await;
@@ -199,10 +198,10 @@ fn writes_are_unstable_and_a_close_makes_them_durable() {
 }
 
 #[test]
-fn what_a_server_lost_by_starting_anew_is_written_once_more() {
+fn writes_that_a_restarted_server_has_lost_are_sent_again() {
     with_two(|server, mut one, _| async move {
         let handle = one.edit("f").await;
-        // More than half of the space: part of it is sent, and the server loses it.
+        // More than half of the memory: part of the data is sent, and the server loses that part.
         let data: Vec<u8> = (0..6 << 20).map(|place: u32| (place % 251) as u8).collect();
         for (part, bytes) in data.chunks(1 << 20).enumerate() {
             one.write(handle, (part as u64) << 20, bytes).await;
@@ -250,7 +249,7 @@ async fn futures_of_two(
 }
 
 #[test]
-fn what_could_not_be_made_durable_is_told_at_the_close() {
+fn a_failure_to_make_data_durable_is_reported_at_the_close() {
     with_two(|server, mut one, _| async move {
         let handle = one.edit("f").await;
         one.write(handle, 0, b"new").await;
@@ -266,7 +265,7 @@ fn what_could_not_be_made_durable_is_told_at_the_close() {
 }
 
 #[test]
-fn under_a_lock_nothing_of_before_counts() {
+fn a_lock_invalidates_cached_data() {
     with_two(|server, mut one, mut other| async move {
         let handle = one.edit("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old data..");
@@ -296,7 +295,7 @@ fn under_a_lock_nothing_of_before_counts() {
 }
 
 #[test]
-fn a_file_that_was_deleted_and_made_anew_is_another() {
+fn a_deleted_and_recreated_file_is_a_different_file() {
     with_two(|server, mut one, mut other| async move {
         let handle = one.open("f").await;
         assert_eq!(one.read(handle, 0, 10).await, b"old data..");
@@ -319,7 +318,7 @@ fn a_file_that_was_deleted_and_made_anew_is_another() {
 }
 
 #[test]
-fn a_handle_that_may_only_write_keeps_its_writes_and_the_close_makes_them_durable() {
+fn a_write_only_handle_caches_its_writes_and_the_close_makes_them_durable() {
     with_two(|server, mut one, mut other| async move {
         let made = one.try_open("g", Access::Write, Disposition::Create).await;
         let handle = made.unwrap().unwrap();
@@ -340,7 +339,7 @@ fn a_handle_that_may_only_write_keeps_its_writes_and_the_close_makes_them_durabl
 }
 
 #[test]
-fn a_handle_that_may_only_write_reads_nothing_to_write_a_part_of_a_page() {
+fn a_write_only_handle_does_not_read_to_write_part_of_a_page() {
     with_two(|server, mut one, _| async move {
         let opened = one.try_open("f", Access::Write, Disposition::Open).await;
         let handle = opened.unwrap().unwrap();

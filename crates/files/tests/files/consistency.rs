@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Runs steps with client files created by `files`; returns the errors.
+/// Runs steps with clients that `files` creates. Returns the errors.
 fn played<F: Files>(
     steps: Vec<Step>,
     clients: usize,
@@ -93,12 +93,12 @@ proptest! {
     #![proptest_config(some_cases())]
 
     #[test]
-    fn without_a_cache_the_server_agrees_with_a_plain_file_system(steps in steps(3, 60)) {
+    fn without_a_cache_the_server_matches_a_plain_file_system(steps in steps(3, 60)) {
         prop_assert_eq!(played(steps, 3, |_| {}, Uncached::new), Ok(()));
     }
 
     #[test]
-    fn with_a_cache_every_client_sees_the_last_write_of_any(
+    fn with_a_cache_every_client_sees_the_last_write_of_any_client(
         steps in steps(3, 80),
         options in options(),
         allocation_bytes in prop_oneof![Just(1_u64), Just(4096), Just(1 << 20)],
@@ -109,14 +109,14 @@ proptest! {
     }
 
     #[test]
-    fn clients_with_different_caches_and_without_agree(
+    fn clients_with_different_caches_or_none_agree(
         steps in steps(2, 60),
         one in options(),
         grants in prop_oneof![
             Just(Caching::READ),
             Just(Caching::READ_WRITE),
             Just(Caching::READ_HANDLE),
-            Just(Caching { handle: true, ..Caching::NONE }), // as Samba grants for a locked file
+            Just(Caching { handle: true, ..Caching::NONE }), // Samba grants this for a locked file.
         ],
     ) {
         let set_up = |server: &mut Server| server.grants = grants;

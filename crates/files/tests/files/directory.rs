@@ -1,4 +1,4 @@
-//! Every call on a real directory, compared with its contents; and protection of everything outside.
+//! Compares every call on a real directory with its contents, and checks that nothing outside is touched.
 
 use dyno_files::posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_files::{
@@ -75,7 +75,7 @@ fn fault(result: Result<Reply, Failure>) -> Option<Fault> {
 }
 
 #[test]
-fn what_was_written_lies_in_the_directory_around_the_page_cache_too() {
+fn written_data_are_in_the_directory_even_without_the_page_cache() {
     // The build directory: /tmp may be a file system without O_DIRECT.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let at = place.path().to_owned();
@@ -95,7 +95,7 @@ fn what_was_written_lies_in_the_directory_around_the_page_cache_too() {
 }
 
 #[test]
-fn calls_are_counted_carried_out_at_once_and_begun_before_others_end() {
+fn calls_are_counted_and_executed_at_once_or_begun_concurrently() {
     let place = tempfile::tempdir().expect("a directory");
     let at = place.path().to_owned();
     run(|executor| async move {
@@ -227,7 +227,7 @@ async fn check_names(client: &mut Client) {
 }
 
 #[test]
-fn two_clients_of_one_process_lock_each_other_out() {
+fn two_clients_of_one_process_respect_each_others_locks() {
     let place = tempfile::tempdir().expect("a directory");
     let at = place.path().to_owned();
     run(|executor| async move {
@@ -263,9 +263,9 @@ fn two_clients_of_one_process_lock_each_other_out() {
     });
 }
 
-/// For any path, and any links in the directory.
+/// Tries any path, with any links in the directory.
 #[test]
-fn nothing_outside_of_the_directory_is_touched() {
+fn nothing_outside_the_directory_is_touched() {
     let place = tempfile::tempdir().expect("a directory");
     let (inside, outside) = (place.path().join("inside"), place.path().join("outside"));
     for directory in [&inside, &outside] {
@@ -324,7 +324,7 @@ fn nothing_outside_of_the_directory_is_touched() {
 }
 
 #[test]
-fn only_an_absolute_path_of_a_directory_is_a_target() {
+fn only_the_absolute_path_of_a_directory_is_a_target() {
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("file");
     fs::write(&file, "").expect("written");

@@ -1,6 +1,5 @@
-//! Acceptance test of the cache: passes of the disk mix through it, and the resulting requests, compared
-//! with the captures of 2004 (facts of the disk mix: the wire mix and its sizes; Windows XP, batch
-//! oplocks).
+//! Acceptance test of the cache: runs passes of the disk mix through it, and compares the resulting requests with the
+//! captures of 2004 (Windows XP, batch oplocks). Source: facts of the disk mix, the wire mix and its sizes.
 
 use crate::clock::now;
 use crate::connection::Connection;
@@ -16,7 +15,8 @@ use dyno_workload::{
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Two orders of the applications: the sums differ by little more than the part that a close is in.
+/// Two clients run the applications in two orders. The sums then differ only slightly, mostly by the part to which a
+/// close belongs.
 const CLIENTS: usize = 2;
 /// The first pass isn't counted: it contains closes of files that the preparation left open.
 const PASSES: u64 = 2;
@@ -288,7 +288,7 @@ fn mean_pass() -> Counts {
 }
 
 #[test]
-fn a_client_of_today_reads_what_it_wrote_through_passes_of_the_disk_mix() {
+fn a_present_day_client_reads_what_it_wrote_in_passes_of_the_disk_mix() {
     for client in 0..CLIENTS {
         let server = server(CLIENTS);
         alone(passes(
@@ -305,7 +305,7 @@ const SHARE: f64 = 0.05;
 const REQUESTS: f64 = 1.0;
 
 #[test]
-fn a_pass_of_the_disk_mix_is_on_the_wire_what_it_was_in_2004() {
+fn a_pass_of_the_disk_mix_makes_the_requests_of_2004() {
     let counts = mean_pass();
     let sum = |line: &str| {
         counts

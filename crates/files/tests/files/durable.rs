@@ -1,5 +1,5 @@
-//! Committing data while an application keeps writing: a background flush covers what was answered before
-//! it, and data that a server loses by restarting at any moment is written again.
+//! Makes data durable while an application keeps writing. A background flush covers the writes answered before it. Data
+//! that a server loses in a restart, at any moment, is written again.
 
 use crate::clock::run;
 use crate::rig::{alone, client, passed, some_cases, Shared, User};
@@ -42,15 +42,15 @@ async fn write_on(user: &mut User, handle: Handle, at: usize, data: &[u8]) {
 }
 
 #[test]
-fn who_writes_on_waits_for_no_flush_while_there_is_room() {
+fn a_writer_does_not_wait_for_a_flush_while_memory_is_free() {
     let server = stateless();
     alone(async {
         let mut user = client(&server, 0, options(MANY as u32)).await;
         let handle = user.make("f").await;
         let data = content(16 * MANY);
         server.borrow_mut().held.push(CallKind::Flush);
-        // Nothing is stable before a flush is answered, and none is: half of the space is the limit for
-        // writes.
+        // Nothing is stable until a flush is answered, and here no flush is. The limit for writes is half of the
+        // memory.
         write_on(&mut user, handle, 0, &data[..4 * MANY]).await;
         assert!(passed(&server).iter().all(|call| !call.starts_with("flush")));
         server.borrow_mut().held.clear();
@@ -66,7 +66,7 @@ fn who_writes_on_waits_for_no_flush_while_there_is_room() {
 }
 
 #[test]
-fn what_could_not_be_made_durable_in_the_background_is_told_by_the_next_call() {
+fn a_failed_background_flush_is_reported_by_the_next_call() {
     let server = stateless();
     alone(async {
         let mut user = client(&server, 0, options(MANY as u32)).await;
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(some_cases())]
 
     #[test]
-    fn what_is_written_on_is_durable_after_its_close_whenever_the_server_starts_anew(
+    fn data_are_durable_after_the_close_whenever_the_server_restarts(
         seed in any::<u64>(),
         runs in prop_oneof![Just(4_u32 << 10), Just(16 << 10), Just(64 << 10)],
         restarts in prop_oneof![Just(0_u64), Just(4), Just(40)],

@@ -1,5 +1,4 @@
-//! Refusals by the server are reported once, to the affected caller; the losses of a session are reported,
-//! too.
+//! A refusal by the server is reported once, to the affected caller. The loss of a session is reported, too.
 
 use crate::clock::MS;
 use crate::rig::{alone, client, passed, server, together};
@@ -18,7 +17,7 @@ fn refuse(kind: CallKind, after: u32) -> Refusal {
 }
 
 #[test]
-fn a_refused_write_back_is_told_by_the_close_and_the_handle_is_gone() {
+fn a_refused_write_back_is_reported_by_the_close_which_still_closes() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 8192], false);
     alone(async {
@@ -36,7 +35,7 @@ fn a_refused_write_back_is_told_by_the_close_and_the_handle_is_gone() {
 }
 
 #[test]
-fn a_refused_write_back_is_told_by_the_flush() {
+fn a_refused_write_back_is_reported_by_the_flush() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 8192], false);
     alone(async {
@@ -50,7 +49,7 @@ fn a_refused_write_back_is_told_by_the_flush() {
 }
 
 #[test]
-fn a_write_back_that_a_break_wanted_and_the_server_refused_is_told_by_the_next_call() {
+fn a_refused_write_back_caused_by_a_break_is_reported_by_the_next_call() {
     let server = server(2);
     server.borrow_mut().put("one", &[0; 8192], false);
     let step = Cell::new(0);
@@ -87,7 +86,7 @@ fn a_write_back_that_a_break_wanted_and_the_server_refused_is_told_by_the_next_c
 }
 
 #[test]
-fn a_refused_write_back_is_told_by_the_end_of_the_session() {
+fn a_refused_write_back_is_reported_at_the_end_of_the_session() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 8192], false);
     alone(async {
@@ -101,7 +100,7 @@ fn a_refused_write_back_is_told_by_the_end_of_the_session() {
 }
 
 #[test]
-fn after_a_refused_write_back_the_end_is_the_servers() {
+fn after_a_refused_write_back_the_servers_size_applies() {
     let server = server(1);
     alone(async {
         let mut user = client(&server, 0, CacheOptions::default()).await;
@@ -119,7 +118,7 @@ fn after_a_refused_write_back_the_end_is_the_servers() {
 }
 
 #[test]
-fn a_full_volume_is_told_by_the_write_that_extends() {
+fn a_full_volume_is_reported_by_the_extending_write() {
     let server = server(1);
     alone(async {
         let mut user = client(&server, 0, CacheOptions::default()).await;
@@ -132,7 +131,7 @@ fn a_full_volume_is_told_by_the_write_that_extends() {
 }
 
 #[test]
-fn a_refused_fetch_is_told_by_the_read_or_write_that_wanted_it() {
+fn a_refused_fetch_is_reported_by_the_read_or_write_that_needed_it() {
     let server = server(1);
     server.borrow_mut().put("one", &[3; 200_000], false);
     alone(async {
@@ -158,7 +157,7 @@ fn a_refused_fetch_is_told_by_the_read_or_write_that_wanted_it() {
 }
 
 #[test]
-fn a_refused_close_that_was_put_off_is_told_by_the_next_call() {
+fn a_refused_deferred_close_is_reported_by_the_next_call() {
     let server = server(1);
     server.borrow_mut().put("one", b"x", false);
     alone(async {
@@ -176,7 +175,7 @@ fn a_refused_close_that_was_put_off_is_told_by_the_next_call() {
 }
 
 #[test]
-fn a_lost_session_is_told_and_leaves_nothing_behind() {
+fn a_lost_session_is_reported_and_its_state_is_dropped() {
     let server = server(1);
     server.borrow_mut().put("one", b"old", false);
     alone(async {
@@ -194,7 +193,7 @@ fn a_lost_session_is_told_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_session_that_is_lost_in_the_middle_of_a_write_back_is_told_by_that_call() {
+fn a_session_lost_during_a_write_back_is_reported_by_that_call() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 8192], false);
     let closing = Cell::new(false);
@@ -219,7 +218,7 @@ fn a_session_that_is_lost_in_the_middle_of_a_write_back_is_told_by_that_call() {
 }
 
 #[test]
-fn a_refused_open_leaves_what_was_open_as_it_was() {
+fn a_refused_open_does_not_affect_open_handles() {
     let server = server(1);
     server.borrow_mut().put("one", &[5; 10], false);
     alone(async {

@@ -100,7 +100,7 @@ impl Server {
     pub(crate) fn break_to(&mut self, owner: Owner, to: Caching) -> bool {
         let mut hold = self.hold(owner).expect("is a holder");
         if hold.breaking.is_some() {
-            // The new open's needs are checked again after the answer.
+            // The new open is checked again after the answer.
             return true;
         }
         if !lacks(to, hold.caching) {
@@ -170,7 +170,7 @@ impl Server {
                 ..wanted
             },
         };
-        // A reader with a cache does not notice the locks of others.
+        // A client that caches reads would not notice the locks of others.
         let granted = if self.has_locks(node) {
             Caching::NONE
         } else {

@@ -1,5 +1,5 @@
-//! Scripted sequences and the resulting calls below the cache, as in the captures of 2004 (facts of the
-//! disk mix: behaviour of the client's redirector).
+//! Scripted sequences and the resulting calls below the cache, as in the captures of 2004. Source: facts of the disk
+//! mix, behaviour of the client's redirector.
 
 use crate::clock::MS;
 use crate::rig::{alone, client, passed, server};
@@ -29,7 +29,7 @@ fn a_new_file_is_extended_once_and_written_in_one_run_at_its_close() {
 }
 
 #[test]
-fn a_handle_through_which_a_file_has_grown_is_not_kept_and_one_that_overwrote_is() {
+fn a_handle_that_extended_a_file_is_not_kept_but_one_that_overwrote_is() {
     let server = server(1);
     server.borrow_mut().put("one", &[5; 100], false);
     alone(async {
@@ -52,7 +52,7 @@ fn a_handle_through_which_a_file_has_grown_is_not_kept_and_one_that_overwrote_is
 }
 
 #[test]
-fn a_query_of_times_goes_to_the_server_and_one_of_size_does_not() {
+fn a_query_of_times_is_sent_to_the_server_but_one_of_size_is_not() {
     let server = server(1);
     server.borrow_mut().put("one", &[5; 100], false);
     alone(async {
@@ -70,7 +70,7 @@ fn a_query_of_times_goes_to_the_server_and_one_of_size_does_not() {
 }
 
 #[test]
-fn the_extension_is_repeated_where_growth_passes_what_the_server_keeps_room_for() {
+fn a_file_is_extended_again_once_it_exceeds_the_allocated_space() {
     let server = server(1);
     server.borrow_mut().allocation_bytes = 8192;
     alone(async {
@@ -108,7 +108,7 @@ fn a_plain_client_extends_nothing() {
 }
 
 #[test]
-fn bulk_overwriting_off_page_boundaries_reads_one_page_a_chunk() {
+fn bulk_overwriting_off_page_boundaries_reads_one_page_per_chunk() {
     let server = server(1);
     server.borrow_mut().put("seed", &vec![9; 1 << 20], false);
     alone(async {
@@ -128,7 +128,7 @@ fn bulk_overwriting_off_page_boundaries_reads_one_page_a_chunk() {
 }
 
 #[test]
-fn bulk_reading_fetches_in_pairs_and_a_small_read_one_page() {
+fn bulk_reads_are_split_in_two_and_a_small_read_fetches_one_page() {
     let server = server(1);
     server.borrow_mut().put("seed", &vec![9; 327_680], false);
     server.borrow_mut().put("document", &vec![9; 260_096], false);
@@ -156,7 +156,7 @@ fn bulk_reading_fetches_in_pairs_and_a_small_read_one_page() {
 }
 
 #[test]
-fn reading_on_fetches_ahead_where_that_is_asked_for() {
+fn sequential_reads_fetch_ahead_if_enabled() {
     let server = server(1);
     server.borrow_mut().put("file", &vec![9; 1 << 20], false);
     let ahead = CacheOptions {
@@ -183,7 +183,7 @@ fn reading_on_fetches_ahead_where_that_is_asked_for() {
 }
 
 #[test]
-fn opens_join_a_handle_that_is_kept_until_its_directory_is_changed() {
+fn opens_join_a_kept_handle_until_its_directory_is_changed() {
     let server = server(1);
     for path in ["one", "two", "three"] {
         server.borrow_mut().put(path, b"x", false);
@@ -202,7 +202,7 @@ fn opens_join_a_handle_that_is_kept_until_its_directory_is_changed() {
 }
 
 #[test]
-fn a_handle_to_read_is_not_joined_to_write() {
+fn a_handle_for_reading_is_not_joined_for_writing() {
     let server = server(1);
     server.borrow_mut().put("one", b"x", false);
     alone(async {
@@ -236,7 +236,7 @@ fn under_a_lease_the_second_open_shares_the_key_and_the_pages() {
 }
 
 #[test]
-fn renaming_has_the_manners_of_its_time() {
+fn renaming_imitates_windows_xp() {
     let script = |redirector| {
         let server = server(1);
         server.borrow_mut().put("old", b"x", false);
@@ -254,7 +254,7 @@ fn renaming_has_the_manners_of_its_time() {
 }
 
 #[test]
-fn an_open_file_that_is_renamed_keeps_what_was_written() {
+fn a_renamed_open_file_keeps_its_cached_writes() {
     let server = server(1);
     alone(async {
         let mut user = client(&server, 0, xp()).await;
@@ -278,7 +278,7 @@ fn an_open_file_that_is_renamed_keeps_what_was_written() {
 }
 
 #[test]
-fn what_lies_beyond_an_end_that_was_set_is_zero_when_the_file_grows_again() {
+fn bytes_beyond_a_shortened_end_are_zero_when_the_file_grows_again() {
     for redirector in [Redirector::Xp, Redirector::Plain] {
         let server = server(1);
         server.borrow_mut().put("one", &[7; 10_000], false);
@@ -302,7 +302,7 @@ fn what_lies_beyond_an_end_that_was_set_is_zero_when_the_file_grows_again() {
 }
 
 #[test]
-fn flushes_pass_after_what_was_kept_back() {
+fn a_flush_sends_cached_writes_first() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 8192], false);
     alone(async {
@@ -357,7 +357,7 @@ fn a_locked_file_is_not_cached() {
 }
 
 #[test]
-fn locks_of_files_that_may_not_be_written_stay_here_where_that_is_asked_for() {
+fn locks_of_read_only_files_stay_local_if_enabled() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 8192], true);
     let free = CacheOptions {
@@ -401,7 +401,7 @@ fn locks_of_files_that_may_not_be_written_stay_here_where_that_is_asked_for() {
 }
 
 #[test]
-fn an_open_for_attributes_closes_what_xp_keeps_and_joins_it_elsewhere() {
+fn an_open_for_attributes_closes_a_kept_handle_in_xp_and_otherwise_joins_it() {
     let script = |redirector| {
         let server = server(1);
         server.borrow_mut().put("one", b"x", false);
@@ -427,7 +427,7 @@ fn an_open_for_attributes_closes_what_xp_keeps_and_joins_it_elsewhere() {
 }
 
 #[test]
-fn look_ups_pass_each_time() {
+fn look_ups_are_sent_each_time() {
     let server = server(1);
     server.borrow_mut().put("one", b"x", false);
     alone(async {
@@ -452,7 +452,7 @@ fn look_ups_pass_each_time() {
 }
 
 #[test]
-fn handles_beyond_the_limit_are_closed_the_oldest_first() {
+fn the_oldest_handles_beyond_the_limit_are_closed() {
     let server = server(1);
     for number in 0..4 {
         server.borrow_mut().put(&format!("file{number}"), b"x", false);
@@ -482,7 +482,7 @@ fn handles_beyond_the_limit_are_closed_the_oldest_first() {
 }
 
 #[test]
-fn handles_are_closed_when_they_have_been_kept_too_long() {
+fn handles_that_were_kept_too_long_are_closed() {
     let server = server(1);
     server.borrow_mut().put("one", b"x", false);
     server.borrow_mut().put("two", b"x", false);
@@ -508,7 +508,7 @@ fn handles_are_closed_when_they_have_been_kept_too_long() {
 }
 
 #[test]
-fn without_oplocks_everything_passes() {
+fn without_oplocks_all_calls_are_sent() {
     let server = server(1);
     server.borrow_mut().put("one", &[0; 100], false);
     server.borrow_mut().grants = Caching::NONE;
@@ -533,7 +533,7 @@ fn without_oplocks_everything_passes() {
 }
 
 #[test]
-fn with_room_for_little_dirty_pages_go_out_before_the_close() {
+fn with_little_memory_dirty_pages_are_written_before_the_close() {
     let server = server(1);
     let little = CacheOptions {
         policy: Policy::Oplock(Caching::ALL),
@@ -559,7 +559,7 @@ fn with_room_for_little_dirty_pages_go_out_before_the_close() {
 }
 
 #[test]
-fn a_write_does_not_push_out_the_page_that_it_ends_in() {
+fn a_write_does_not_evict_the_page_in_which_it_ends() {
     // The page exists and is the least recently used: the pages created by the earlier part of the write
     // need its space.
     let server = server(1);

@@ -1,7 +1,6 @@
-//! An in-memory file server with real oplocks and leases by the rules of MS-FSA and MS-SMB2, as far as the
-//! cache depends on them: breaks, calls that wait for acknowledgements, sharing for deletion, locks. It
-//! executes calls one at a time, so its contents result from some order of the calls. It has no protocol
-//! and no clock, and is not optimized.
+//! An in-memory file server with real oplocks and leases by those rules of MS-FSA and MS-SMB2 on which the cache
+//! depends: breaks, calls that wait for acknowledgements, sharing for deletion, locks. It executes one call at a time.
+//! It has no protocol and no clock, and is not optimized.
 
 use crate::clock::note_event;
 use crate::holds::{lacks, Hold};
@@ -36,7 +35,7 @@ pub struct Logged {
 pub struct Refusal {
     pub client: usize,
     pub kind: CallKind,
-    /// Number of calls that succeed before it.
+    /// Number of matching calls that succeed first.
     pub after: u32,
     pub with: Fault,
 }
@@ -99,7 +98,7 @@ pub struct Server {
     pub by_hand: bool,
     /// Number of acknowledgements without a break.
     pub wrong_answers: u64,
-    /// Set for a server that grants nothing and returns attributes with each reply: see `stateless.rs`.
+    /// Set for a server that grants nothing and returns attributes with each reply (`stateless.rs`).
     pub stateless: Option<Stateless>,
 }
 
@@ -190,7 +189,7 @@ impl Server {
         }
     }
 
-    /// Executes one of the waiting calls, the `choice`th possible one; returns false if none is possible.
+    /// Executes the `choice`th of the waiting calls that are possible. Returns false if none is possible.
     pub fn carry_out_any(&mut self, choice: usize) -> bool {
         let count = self.waiting.len();
         (0..count).any(|step| self.carry_out((choice + step) % count))
@@ -470,7 +469,7 @@ impl Server {
         self.waiting.iter().map(|(client, ..)| *client).collect()
     }
 
-    /// Sends a break without a reason.
+    /// Sends a break for no reason.
     pub fn send_break(&mut self, client: usize, grant: Grant, to: Caching) {
         let acknowledge = true;
         let broken = Break {

@@ -1,6 +1,6 @@
-//! Any operations of several clients on a few files must be answered as by a single plain file system
-//! without a cache: a requirement on every way to use a file server. It needs a clock and tasks but no
-//! particular server: the same steps can run against a real one.
+//! Any operations of several clients on a few files must be answered as by a single plain file system without a cache.
+//! Every way to use a file server must meet this requirement. The steps need a clock and tasks, but no particular
+//! server, so they can also run against a real one.
 
 use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Open, Reply, Stability};
 use dyno_measure::{Failure, Fault};
@@ -151,7 +151,7 @@ pub struct Stage {
 
 /// Effect of a step on the plain file system.
 enum Expected {
-    /// `bytes`: None for an open for attributes, which breaks nothing: the server reports its own size, and
+    /// `bytes`: None for an open for attributes. Such an open breaks nothing, so the server reports its own size, and
     /// another client may have more data.
     Opened {
         node: usize,
@@ -167,9 +167,9 @@ enum Expected {
 }
 
 impl Stage {
-    /// Creates the stage. `asks_around`: after each step every client makes a request, the one that made
-    /// the step first. This is for servers that break read caching without waiting: a break that the server
-    /// sent before its answer to the first client is on its way before it answers the others.
+    /// Creates the stage. `asks_around`: after each step, every client makes a request, beginning with the client of
+    /// the step. This is for servers that break read caching without waiting. Such a server sends the break before it
+    /// answers the first client, so the others receive it before their answers.
     pub fn new(steps: Vec<Step>, clients: usize, directory: &str, asks_around: bool) -> Rc<RefCell<Self>> {
         Rc::new(RefCell::new(Self {
             steps,
@@ -225,8 +225,8 @@ impl Stage {
         others.into_iter().any(|other| forbids(&other))
     }
 
-    /// Returns whether the step is possible: names are deleted and renamed only while no client has them
-    /// open, because the result otherwise depends on how they were opened.
+    /// Returns whether the step is possible. Names are deleted and renamed only while no client has them open, because
+    /// the result would otherwise depend on how they were opened.
     fn applies(&self, step: &Step) -> bool {
         let held = |slot: usize| self.holding(step.client, slot);
         let free = |name: usize| self.names[name].is_none_or(|node| !self.is_open(node));
@@ -510,7 +510,7 @@ async fn perform<F: Files>(files: &mut F, stage: &Rc<RefCell<Stage>>, now: fn() 
     }
 }
 
-/// Runs one client's steps, each in its turn, and answers breaks in between.
+/// Runs one client's steps, each when its turn comes, and answers breaks in between.
 pub async fn play<F: Files>(
     mut files: F,
     client: usize,

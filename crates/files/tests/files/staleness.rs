@@ -1,6 +1,6 @@
-//! Clients that cache files by close-to-open rules never read data older than the rules allow: in any
-//! sequence of acts, each byte read is either one that the server had at some moment since the client
-//! opened the file and within the maximum age of attributes, or one that the client itself has written.
+//! Clients that cache files by close-to-open rules never read data older than the rules allow. In any sequence of acts,
+//! each byte read was written by the client itself, or was on the server after the client's open and within the maximum
+//! age of attributes.
 
 use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
@@ -37,7 +37,7 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     let file = 0..FILES;
     let offset = prop_oneof![0..60_u64, 4_060..4_140_u64, 0..12_000_u64];
-    // The large writes fill a client's space, so that data are written back and committed while it keeps
+    // The large writes fill a client's memory, so that data are written back and made durable while the client keeps
     // writing.
     let bytes = prop_oneof![10 => 1..80_u32, 10 => 1..6_000_u32, 1 => 100_000..300_000_u32];
     let idle = prop_oneof![Just(MS), Just(2 * S), Just(3 * S), Just(17 * S), Just(61 * S)];
@@ -102,7 +102,7 @@ impl User {
         for (place, byte) in data.iter().enumerate() {
             let at = usize::try_from(offset).unwrap() + place;
             let is_own = own.get(at).copied().flatten() == Some(*byte);
-            // Between the end on the server and the client's end there are zeros.
+            // There are zeros between the end on the server and the client's end.
             let is_gap = *byte == 0 && own.len() > at;
             let was_there = states.iter().any(|state| state.data.get(at) == Some(byte));
             if !(is_own || is_gap || was_there) {
@@ -204,7 +204,7 @@ impl User {
     }
 }
 
-/// Runs the clients' acts concurrently; returns the first error.
+/// Runs the clients' acts concurrently. Returns the first error.
 fn played(acts: Vec<Vec<Act>>, options: CacheOptions, without_before: bool) -> Result<(), String> {
     let mut server = Server::stateless(CLIENTS);
     server.stateless.as_mut().unwrap().without_before = without_before;
@@ -244,7 +244,7 @@ proptest! {
     #![proptest_config(some_cases())]
 
     #[test]
-    fn what_is_read_is_never_older_than_the_rules_allow(
+    fn data_read_are_never_older_than_the_rules_allow(
         acts in prop::collection::vec(prop::collection::vec(act(), 1..40), CLIENTS),
         without_before in prop::bool::ANY,
         read_ahead_bytes in prop_oneof![Just(0), Just(32_u32 << 10)],

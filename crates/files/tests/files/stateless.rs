@@ -1,6 +1,6 @@
-//! The parts of the in-memory server that make it stateless, like one for NFSv3: it numbers files, returns
-//! the current and previous attributes of the file with each reply, keeps unstable writes only in memory,
-//! and loses them when it restarts. Handles stay valid.
+//! The parts of the in-memory server that make it stateless, like an NFSv3 server. It numbers files, and returns the
+//! current and previous attributes of the file with each reply. It keeps unstable writes only in memory, and loses them
+//! in a restart. Handles stay valid.
 
 use crate::clock::now;
 use crate::request::Request;
@@ -26,7 +26,7 @@ pub struct Stateless {
     stable: HashMap<NodeId, Vec<u8>>,
     /// Whether replies lack the previous attributes.
     pub without_before: bool,
-    /// Whether to record no history, which copies the file for each state.
+    /// Whether to record no history. Recording copies the file for each state.
     pub without_history: bool,
     /// All states of every file, in order.
     pub history: HashMap<NodeId, Vec<State>>,

@@ -1,5 +1,5 @@
-//! Sequential reading and writing of a file: the requests in flight, the calls that wait for them, and the
-//! effects of a break, a refusal or the end of the session in the middle.
+//! Sequential reads and writes of a file: which requests are in flight, and which calls wait for them. Also tests a
+//! break, a refusal and the end of the session during the stream.
 
 use crate::clock::{run, until, MS};
 use crate::rig::{alone, client, passed, server, together, Shared, User};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 const PAGE: u64 = 4096;
 const KIB: u64 = 1024;
 
-/// Returns options with reads of 16 KiB, four of them ahead.
+/// Returns options with reads of 16 KiB and a read-ahead of four reads.
 pub fn streaming() -> CacheOptions {
     CacheOptions {
         read_run_bytes: 16 << 10,
@@ -43,7 +43,7 @@ fn hold(server: &Shared, kinds: &[CallKind]) {
     server.carry_out_all();
 }
 
-/// Reads `pages` from the start of the file, and leaves more in flight.
+/// Reads `pages` from the start of the file. Read-ahead is still in flight afterwards.
 async fn read_on(user: &mut User, handle: Handle, pages: u64) {
     for page in 0..pages {
         let data = user.read(handle, page * PAGE, PAGE as u32).await;
@@ -52,7 +52,7 @@ async fn read_on(user: &mut User, handle: Handle, pages: u64) {
 }
 
 #[test]
-fn reading_on_keeps_requests_under_way_in_whole_pieces() {
+fn read_ahead_keeps_requests_of_full_size_in_flight() {
     let server = server(1);
     put(&server, 200 * KIB);
     alone(async {
@@ -80,7 +80,7 @@ fn reading_on_keeps_requests_under_way_in_whole_pieces() {
 }
 
 #[test]
-fn a_whole_file_is_asked_for_once_up_to_its_end() {
+fn a_whole_file_is_requested_once_up_to_its_end() {
     let server = server(1);
     let bytes = 200 * KIB + 77;
     put(&server, bytes);
@@ -100,7 +100,7 @@ fn a_whole_file_is_asked_for_once_up_to_its_end() {
 }
 
 #[test]
-fn reads_in_no_order_fetch_nothing_ahead() {
+fn random_reads_fetch_nothing_ahead() {
     let server = server(1);
     put(&server, 200 * KIB);
     alone(async {
@@ -120,7 +120,7 @@ fn reads_in_no_order_fetch_nothing_ahead() {
 }
 
 #[test]
-fn a_read_waits_for_its_own_pages_alone() {
+fn a_read_waits_only_for_its_own_pages() {
     let server = server(1);
     put(&server, 200 * KIB);
     let step = Cell::new(0);
@@ -148,8 +148,8 @@ fn a_read_waits_for_its_own_pages_alone() {
     ]);
 }
 
-/// Everything in flight must arrive before the effects of later calls are visible: `call` must not reach
-/// the server earlier. Returns the requests from the moment when the reads are let through.
+/// Reads with read-ahead in flight, then makes `call`, which must not reach the server before the reads are answered.
+/// Returns the requests from the moment when the reads are released.
 fn after_a_stream(call: impl AsyncFnOnce(&mut User, Handle)) -> Vec<String> {
     let server = server(1);
     put(&server, 200 * KIB);
@@ -185,7 +185,7 @@ const AHEAD: [&str; 4] = [
 ];
 
 #[test]
-fn every_other_call_comes_after_what_was_on_its_way() {
+fn every_other_call_waits_for_read_ahead_in_flight() {
     let flushed = after_a_stream(async |user, handle| {
         user.call(Call::Flush { handle }).await.unwrap();
     });
@@ -223,7 +223,7 @@ fn every_other_call_comes_after_what_was_on_its_way() {
 }
 
 #[test]
-fn a_write_into_what_was_on_its_way_is_what_is_read() {
+fn a_write_into_read_ahead_in_flight_is_read_back() {
     let passed = after_a_stream(async |user, handle| {
         user.write(handle, 9000, b"mine").await;
         user.call(Call::Flush { handle }).await.unwrap();
@@ -233,7 +233,7 @@ fn a_write_into_what_was_on_its_way_is_what_is_read() {
 }
 
 #[test]
-fn a_break_in_the_middle_is_obeyed_after_what_was_on_its_way_and_nothing_of_it_stays() {
+fn a_break_during_read_ahead_is_obeyed_afterwards_and_drops_the_data() {
     let server = server(2);
     put(&server, 200 * KIB);
     let (step, opened) = (Cell::new(0), Cell::new(false));
@@ -278,7 +278,7 @@ fn a_break_in_the_middle_is_obeyed_after_what_was_on_its_way_and_nothing_of_it_s
 }
 
 #[test]
-fn what_fails_ahead_is_asked_for_again_by_who_comes_to_it() {
+fn failed_read_ahead_is_requested_again_when_needed() {
     let server = server(1);
     put(&server, 200 * KIB);
     let refuse = |after| Refusal {
@@ -295,7 +295,7 @@ fn what_fails_ahead_is_asked_for_again_by_who_comes_to_it() {
         server.borrow_mut().refusals.push(refuse(2));
         read_on(&mut user, handle, 6).await;
         passed(&server);
-        // It is reported only if it is refused again.
+        // The failure is reported only if the read is refused again.
         server.borrow_mut().refusals.push(refuse(0));
         let read = Call::Read {
             handle,
@@ -311,7 +311,7 @@ fn what_fails_ahead_is_asked_for_again_by_who_comes_to_it() {
 }
 
 #[test]
-fn a_session_that_is_lost_with_pages_on_their_way_leaves_nothing_behind() {
+fn a_session_lost_during_read_ahead_leaves_nothing_behind() {
     let server = server(1);
     put(&server, 200 * KIB);
     alone(async {
@@ -336,7 +336,7 @@ fn a_session_that_is_lost_with_pages_on_their_way_leaves_nothing_behind() {
     });
 }
 
-/// Returns options with little space, so that an eighth of it is soon dirty, and writes of 16 KiB.
+/// Returns options with writes of 16 KiB and little memory, so that an eighth of it is soon dirty.
 pub fn writing() -> CacheOptions {
     CacheOptions {
         most_bytes: CacheOptions::LEAST_BYTES,
@@ -354,7 +354,7 @@ async fn write_on(user: &mut User, handle: Handle, pages: std::ops::Range<u64>) 
 }
 
 #[test]
-fn what_is_written_in_order_goes_out_in_whole_runs_while_more_is_written() {
+fn sequential_writes_are_sent_in_whole_runs_while_writing_continues() {
     let server = server(1);
     alone(async {
         let mut user = client(&server, 0, writing()).await;
@@ -373,7 +373,7 @@ fn what_is_written_in_order_goes_out_in_whole_runs_while_more_is_written() {
     });
 }
 
-/// Writes with five runs in flight, which the server executes once `call` is made, the newest first.
+/// Writes until five runs are in flight, then makes `call`. Only then the server executes the runs, newest first.
 fn after_writes(call: impl AsyncFnOnce(&mut User, Handle)) -> Vec<String> {
     let server = server(1);
     let calling = Cell::new(false);
@@ -405,7 +405,7 @@ const BEHIND: [&str; 5] = [
 ];
 
 #[test]
-fn every_call_but_a_write_elsewhere_comes_after_what_is_on_its_way_out() {
+fn every_call_but_a_write_elsewhere_waits_for_write_behind_in_flight() {
     let read = after_writes(async |user, handle| {
         assert_eq!(user.read(handle, 0, 8192).await, content(8192, 0));
     });
@@ -426,7 +426,7 @@ fn every_call_but_a_write_elsewhere_comes_after_what_is_on_its_way_out() {
 }
 
 #[test]
-fn what_is_refused_on_its_way_out_is_told_once_and_the_end_is_the_servers() {
+fn a_refused_write_behind_is_reported_once_and_the_servers_size_applies() {
     let server = server(1);
     alone(async {
         let mut user = client(&server, 0, writing()).await;

@@ -1,5 +1,5 @@
-//! Clients that concurrently read and write one file sequentially, on a server that executes their calls in
-//! any order: none ever reads old data, and the file has what was written.
+//! Clients that concurrently read and write one file sequentially, on a server that executes their calls in any order.
+//! No client ever reads old data, and the file has what was written.
 
 use crate::clock::{now, run, Task, MS};
 use crate::connection::Connection;
@@ -81,8 +81,8 @@ fn owner(at: usize) -> usize {
     at / 512 % CLIENTS
 }
 
-/// One of several clients that read the same file sequentially, each through two handles, and write their
-/// own bytes into it: these must have their last values, and no other byte may ever become older.
+/// One of several clients that read the same file sequentially, each through two handles, and write their own bytes
+/// into it. These bytes must have their last values, and no other byte may ever become older.
 async fn stream(mut user: User, me: usize, mut seed: u64, rounds: u32) {
     let mut seen = vec![0_u8; FILE_BYTES];
     let mut places = [0_usize; 2];
@@ -101,7 +101,7 @@ async fn stream(mut user: User, me: usize, mut seed: u64, rounds: u32) {
         let version = u8::try_from(round / 2 + 1).unwrap();
         match what {
             0..=1 if which == 1 => {
-                // Only its own bytes: those of one stretch ahead.
+                // Write only this client's own bytes in the next stretch.
                 let at = (places[which] + (seed >> 20) as usize % 40_000) / 512 * 512;
                 let at = (at..at + 512 * CLIENTS)
                     .step_by(512)
@@ -146,7 +146,7 @@ proptest! {
     #![proptest_config(some_cases())]
 
     #[test]
-    fn clients_that_stream_one_file_at_the_same_time_never_see_the_past(
+    fn concurrent_streams_of_one_file_never_read_old_data(
         seed in any::<u64>(),
         lease in any::<bool>(),
         grants in prop_oneof![Just(Caching::ALL), Just(Caching::READ), Just(Caching::READ_HANDLE)],
@@ -169,7 +169,7 @@ proptest! {
                 stream(User { files }, me, seed.wrapping_add(me as u64 * 7919), 120).await;
             })
         }).collect();
-        // The server takes the calls in any order.
+        // The server executes the calls in any order.
         let mut choice = seed;
         run(tasks, || {
             choice = choice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -179,7 +179,7 @@ proptest! {
         prop_assert_eq!(server.borrow().open_handles(), 0);
     }
     #[test]
-    fn what_is_written_on_while_others_look_is_what_the_file_has(
+    fn data_written_while_others_look_are_in_the_file(
         seed in any::<u64>(),
         lease in any::<bool>(),
         runs in prop_oneof![Just(4_u32 << 10), Just(16 << 10), Just(64 << 10)],

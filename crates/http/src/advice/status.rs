@@ -18,42 +18,44 @@ macro_rules! too_long {
 pub(super) const STATUS: &[Row] = &[
     (
         |case| case.fault == Fault::NoProgram,
-        "Give the server the dynamic page: `dynamic` in its settings in the plan; for a server of your own see \
-         docs/dynamic.md.",
+        "Give the server the dynamic page: set `dynamic` in its settings in the plan. For your own server, \
+         see docs/dynamic.md.",
     ),
     (
         |case| case.fault == Fault::ProgramFailed,
-        "Look at the server's log: it could not start the program of the dynamic page, or the program ended early, \
-         or nothing answers at its socket.",
+        "Look at the server's log: it could not start the program of the dynamic page, or the program ended \
+         early, or nothing listens on its socket.",
     ),
     (|case| case.refuses_head(), too_long!("The URL or the headers are")),
     (|case| case.may_refuse_head(), too_long!("The URL or the headers are probably")),
     (
         |case| case.status == 400 && case.names_no_site() && !case.is.tls && !case.is.http2,
-        "If the port speaks TLS, use https:// in place of http://. If the server does not know the host (IIS: Invalid \
-         Hostname; Django: ALLOWED_HOSTS), use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: \
-         NAME'. Otherwise look at the request: curl -v shows what the server says against it.",
+        "If the port speaks TLS, use https:// in place of http://. If the server does not know the host \
+         (IIS: Invalid Hostname; Django: ALLOWED_HOSTS), use the site's name with --resolve \
+         NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Otherwise look at the request: curl -v shows why the \
+         server rejects it.",
     ),
     (
         |case| case.status == 400 && case.names_no_site(),
-        "If the server does not know the host (IIS: Invalid Hostname; Django: ALLOWED_HOSTS), use the site's name with \
-         --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Otherwise look at the request: curl -v shows what the \
-         server says against it.",
+        "If the server does not know the host (IIS: Invalid Hostname; Django: ALLOWED_HOSTS), use the site's \
+         name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Otherwise look at the request: curl \
+         -v shows why the server rejects it.",
     ),
     (
         |case| case.status == 400 && !case.is.tls && !case.is.http2 && !case.is.answers_others,
-        "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v shows \
-         what the server says against it, such as an unknown Host or a header that is too long.",
+        "If the port speaks TLS, use https:// in place of http://. Otherwise look at the request: curl -v \
+         shows why the server rejects it, such as an unknown Host or a header that is too long.",
     ),
     (
         |case| case.status == 400,
-        "Look at the request: curl -v shows what the server says against it, such as an unknown host or a header that \
-         is too long.",
+        "Look at the request: curl -v shows why the server rejects it, such as an unknown host or a header \
+         that is too long.",
     ),
     (
         |case| case.status == 401 && case.is.challenge == Challenge::Foreign,
-        "The server asks for credentials by a scheme that dyno does not speak: dyno speaks basic and bearer alone. \
-         Allow one of them in the server for the test, or log in with curl and give its cookie with --cookie.",
+        "The server asks for credentials with a scheme that dyno does not support: dyno supports only basic \
+         and bearer. Allow one of them in the server for the test, or log in with curl and give its cookie \
+         with --cookie.",
     ),
     (
         |case| {
@@ -70,8 +72,8 @@ pub(super) const STATUS: &[Row] = &[
     (
         |case| case.status == 401 && case.is.asking.has_credentials,
         "The server does not accept the credentials: check the user and the password, or the token, and that \
-         --auth names the scheme that curl -i shows in WWW-Authenticate. dyno speaks basic and bearer alone, no \
-         Digest, Negotiate or NTLM.",
+         --auth names the scheme that curl -i shows in WWW-Authenticate. dyno supports only basic and \
+         bearer, not Digest, Negotiate or NTLM.",
     ),
     (
         |case| case.status == 401 && case.is.challenge == Challenge::Basic,
@@ -83,13 +85,13 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 401,
-        "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic, or export \
-         a token and give --auth bearer. curl -i shows the scheme in WWW-Authenticate; dyno speaks no Digest, \
-         Negotiate or NTLM.",
+        "The server asks for credentials: export DYNO_AUTHORIZATION=user:password and give --auth basic, or \
+         export a token and give --auth bearer. curl -i shows the scheme in WWW-Authenticate; dyno does not \
+         support Digest, Negotiate or NTLM.",
     ),
     (
         |case| case.status == 403 && case.is.tls && case.is.is_address && !case.is.answers_others,
-        "The URL names an address, so no server name (SNI) is sent, which some servers answer with 403: use the \
+        "The URL names an address, so no server name (SNI) is sent. Some servers then answer 403: use the \
          server's name in the URL, and --resolve HOST:PORT:ADDRESS. Otherwise check its access rules.",
     ),
     (
@@ -100,10 +102,10 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 403 && !case.is.asking.like_browser,
-        "If curl gets the same status, check the server's access rules, and that its user may read the file; a \
-         directory without an index page gives 403, too. If curl gets another, the server filters clients by their \
-         headers: dyno sends no Accept, and User-Agent: serverdyno. Try -H 'Accept: */*' and -H 'User-Agent: \
-         Mozilla/5.0'. If the status is right, use --expect-status 403.",
+        "If curl gets the same status, check the server's access rules, and that its user may read the file; \
+         a directory without an index page gives 403, too. If curl gets another status, the server filters \
+         clients by their headers: dyno sends no Accept, and User-Agent: serverdyno. Try -H 'Accept: */*' \
+         and -H 'User-Agent: Mozilla/5.0'. If the status is right, use --expect-status 403.",
     ),
     (
         |case| case.status == 403,
@@ -112,9 +114,9 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 404 && case.names_no_site(),
-        "Check the URL with curl -i: it names no site, and the server may answer for another one than you mean. Use \
-         the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If the status is right, use \
-         --expect-status 404.",
+        "Check the URL with curl -i: it does not name a site, so the server may answer for a different one. \
+         Use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If the status is \
+         right, use --expect-status 404.",
     ),
     (
         |case| matches!(case.status, 404 | 410),
@@ -122,11 +124,11 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| matches!(case.status, 405 | 501),
-        "The server does not take this method for this URL: use another --method.",
+        "The server does not allow this method for this URL: use another --method.",
     ),
     (
         |case| case.status == 406,
-        "The server has no content of the type in the header Accept: use another one, such as -H 'Accept: \
+        "The server has no content of a type in the header Accept: use another one, such as -H 'Accept: \
         */*'.",
     ),
     (
@@ -135,13 +137,15 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 408,
-        "The server did not get the whole request in time (nginx: client_header_timeout, client_body_timeout; Apache: \
-         RequestReadTimeout; HAProxy: timeout http-request): raise its limit, or send less at once.",
+        "The server did not get the whole request in time (nginx: client_header_timeout, \
+         client_body_timeout; Apache: RequestReadTimeout; HAProxy: timeout http-request): raise its limit, \
+         or send smaller requests.",
     ),
     (
         |case| case.status == 409 && case.is.asking.to_change,
-        "All requests are equal, and the server may make the same thing only once: --session FILE sends a body of its \
-         own with each (docs/sessions.md). If the status is right, use --expect-status 201,409.",
+        "All requests are equal, and the server may create the same thing only once: --session FILE sends a \
+         different body with each request (docs/sessions.md). If the status is right, use --expect-status \
+         201,409.",
     ),
     (
         |case| case.status == 411,
@@ -149,12 +153,12 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 413,
-        "The server does not take a body of this size: raise its bound (nginx: client_max_body_size; Apache: \
-         LimitRequestBody).",
+        "The server does not accept a body of this size: raise its limit (nginx: client_max_body_size; \
+         Apache: LimitRequestBody).",
     ),
     (
         |case| case.status == 415,
-        "The server does not take this type of body: name it with --content-type.",
+        "The server does not accept this type of body: set the right type with --content-type.",
     ),
     (
         |case| case.status == 416,
@@ -162,7 +166,7 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 421,
-        "The server does not serve the name of the Host header on this connection: use this name in the URL; \
+        "The server does not serve the host of the Host header on this connection: use this host in the URL; \
          --resolve HOST:PORT:ADDRESS connects to any address.",
     ),
     (
@@ -176,8 +180,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 429,
-        "The server limits the rate of requests: send fewer requests with --rate (or --max-rate), or raise its \
-         limit. curl -i shows the limit, if the server tells it (Retry-After, RateLimit).",
+        "The server limits the rate of requests: send fewer requests with --rate (or --max-rate), or raise \
+         its limit. curl -i shows the limit, if the server sends it (Retry-After, RateLimit).",
     ),
     (
         |case| case.redirect == Redirect::LogIn,
@@ -202,19 +206,19 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 304,
-        "The server says that nothing has changed, as If-None-Match or If-Modified-Since ask: use --expect-status \
-         304.",
+        "The server answers that nothing has changed, because the request has If-None-Match or \
+         If-Modified-Since: use --expect-status 304.",
     ),
     (
         |case| case.status == 504,
-        "A proxy waited for its backend server for too long (HAProxy: timeout server; nginx: proxy_read_timeout; \
-         Apache: ProxyTimeout): the backend is slow, hangs or can't be reached. Load the backend directly, or raise \
-         the proxy's limit.",
+        "A proxy waited too long for its backend server (HAProxy: timeout server; nginx: proxy_read_timeout; \
+         Apache: ProxyTimeout): the backend is slow, hangs or can't be reached. Load the backend directly, \
+         or raise the proxy's limit.",
     ),
     (
         |case| case.status == 511,
-        "A device on the way, such as a captive portal or a proxy, asks for a log-in: log in there, or take another \
-         network. This is not the server's answer.",
+        "A device between dyno and the server, such as a captive portal or a proxy, asks for a log-in: log \
+         in there, or use another network. This is not the server's answer.",
     ),
     (
         |case| case.status == 502,

@@ -30,9 +30,10 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| refuses_certificate(case) && case.is.certificate.has_p521_key,
-        "The server does not accept the client certificate of --cert: its key is of P-521, which works over TLS 1.3 \
-         alone (--tls-min 1.3). Otherwise check that its authority is one that the server trusts, that its file holds \
-         the whole chain, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
+        "The server does not accept the client certificate of --cert: its key is on the curve P-521, which \
+         works only over TLS 1.3 (--tls-min 1.3). Otherwise check that the server trusts its authority, that \
+         its file holds the whole chain, that it has not expired, and that it may be used for clients \
+         (extendedKeyUsage clientAuth).",
     ),
     (
         |case| refuses_certificate(case) && case.is.certificate.lacks_issuer,
@@ -43,9 +44,9 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         refuses_certificate,
-        "The server does not accept the client certificate of --cert: check that its authority is one that the \
-         server trusts, that its file holds the whole chain, that it has not expired, and that it may be used for \
-         clients (extendedKeyUsage clientAuth).",
+        "The server does not accept the client certificate of --cert: check that the server trusts its \
+         authority, that its file holds the whole chain, that it has not expired, and that it may be used \
+         for clients (extendedKeyUsage clientAuth).",
     ),
     (
         |case| {
@@ -59,7 +60,7 @@ pub(super) const TLS: &[Row] = &[
     (
         |case| case.table == "certificate names",
         "The certificate has no subjectAltName, and its common name (CN) does not count (RFC 9525): issue one with \
-         subjectAltName=DNS:HOST. --insecure accepts any.",
+         subjectAltName=DNS:HOST. --insecure accepts any certificate.",
     ),
     (
         |case| case.is.tls && case.is.is_address && matches!(case.alert, 80 | 112),
@@ -73,20 +74,20 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| case.alert == 70,
-        "The server speaks none of the versions of TLS that are offered: 1.2 and 1.3, or those of --tls-min, \
-         --tls-max and --ciphers.",
+        "The server supports no TLS version that is offered: 1.2 and 1.3, unless --tls-min, --tls-max or \
+         --ciphers leaves one out.",
     ),
     (
         |case| case.fault == Fault::NothingInCommon && case.is.offers_less,
-        "Leave out --ciphers, --tls-min and --tls-max, as far as they are given: the server may speak nothing of what \
-         they leave. Its log says which versions of TLS and ciphers it has.",
+        "Leave out --ciphers, --tls-min and --tls-max: the server may support nothing that they allow. Its \
+         log says which TLS versions and ciphers it supports.",
     ),
     (
         |case| case.fault == Fault::NothingInCommon,
-        "Look at the server's versions of TLS, ciphers and groups: TLS 1.2 and 1.3 are spoken here, with \
-         authenticated encryption alone, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). The \
-         key of its certificate must be of RSA, P-256, P-384 or Ed25519, not of P-521, RSA-PSS or DSA. Or it has no certificate for the host of the URL: its log \
-         says which.",
+        "Look at the server's versions of TLS, ciphers and groups: dyno supports TLS 1.2 and 1.3, only with \
+         authenticated encryption, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). The \
+         key of the server's certificate must be RSA, P-256, P-384 or Ed25519, not P-521, RSA-PSS or DSA. Or \
+         it has no certificate for the host of the URL: its log says which.",
     ),
     (
         |case| case.is.proxy_protocol && (case.fault == Fault::MalformedRecord || case.status == 400),
@@ -98,43 +99,44 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| matches!(case.fault, Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord),
-        "Check that the port speaks TLS, and look at the server's log: it does not carry the handshake through. \
-         Where the port speaks no TLS, use http:// in place of https://. A TCP load balancer or tunnel there may have \
-         no backend that runs.",
+        "Check that the port speaks TLS, and look at the server's log: it does not complete the handshake. \
+         If the port does not speak TLS, use http:// in place of https://. A TCP load balancer or tunnel \
+         there may have no running backend.",
     ),
     (
         |case| case.fault == Fault::UntrustedCertificate,
-        "Name the authority that signed the server's certificate, or this certificate where it signed itself: \
-         --ca-file FILE. If that is done, the server may not send its intermediate \
-         certificate: its file must hold the whole chain (nginx: ssl_certificate; `openssl s_client -connect \
-         HOST:PORT -showcerts` shows what it sends). --insecure accepts any.",
+        "Name the authority that signed the server's certificate, or the certificate itself if it is \
+         self-signed: --ca-file FILE. If that is done, the server may not send its intermediate certificate: \
+         its file must hold the whole chain (nginx: ssl_certificate; `openssl s_client -connect HOST:PORT \
+         -showcerts` shows what it sends). --insecure accepts any certificate.",
     ),
     (
         |case| case.fault == Fault::WrongCertificateName,
-        "Use a URL with a name that the server's certificate is for; --resolve HOST:PORT:ADDRESS connects to any \
+        "Use a URL with a name from the server's certificate; --resolve HOST:PORT:ADDRESS connects to any \
          address.",
     ),
     (
         |case| case.table == "certificate begins",
         "Set this machine's clock if it is wrong. Otherwise give the server a certificate that is valid now. \
-         --insecure accepts any.",
+         --insecure accepts any certificate.",
     ),
     (
         |case| case.table == "certificate purpose",
-        "Give the server a certificate whose extendedKeyUsage has serverAuth. --insecure accepts any.",
+        "Give the server a certificate whose extendedKeyUsage has serverAuth. --insecure accepts any certificate.",
     ),
     (
         |case| case.table == CERTIFICATE_VERSION,
-        "The server's certificate is of X.509 version 1, which can hold no subjectAltName: issue one of version 3 \
-         (openssl req -x509 -addext subjectAltName=DNS:HOST; openssl x509 -req -extfile). --insecure accepts this one.",
+        "The server's certificate has X.509 version 1, which can have no subjectAltName: issue one of \
+         version 3 (openssl req -x509 -addext subjectAltName=DNS:HOST; openssl x509 -req -extfile). \
+         --insecure accepts this one.",
     ),
     (
         |case| case.table == CERTIFICATE_KEY,
-        "Give the server a certificate whose key is of P-256, P-384 or Ed25519, or of RSA with 2,048 to 8,192 bits. \
-         Others are not supported here, with --insecure either, though curl may accept them.",
+        "Give the server a certificate whose key is P-256, P-384, Ed25519, or RSA with 2,048 to 8,192 bits. \
+         dyno supports no others, even with --insecure, though curl may accept them.",
     ),
     (
         |case| matches!(case.fault, Fault::CertificateExpired | Fault::CertificateInvalid),
-        "Give the server another certificate. --insecure accepts any.",
+        "Give the server another certificate. --insecure accepts any certificate.",
     ),
 ];

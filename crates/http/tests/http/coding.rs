@@ -64,7 +64,7 @@ fn check_coding(coding: &str, body: &[u8]) -> Result<Option<Decoded>, Fault> {
 }
 
 #[test]
-fn whole_bodies_of_each_coding_decode_wherever_they_are_cut() {
+fn complete_bodies_of_each_coding_decode_however_they_are_divided() {
     for data in [&b""[..], b"x", &text()] {
         assert_eq!(check_coding("gzip", &gzip(data)), Ok(Some(Decoded::Gzip)));
         assert_eq!(check_coding(" X-GZip ", &gzip(data)), Ok(Some(Decoded::Gzip)));
@@ -81,7 +81,7 @@ fn whole_bodies_of_each_coding_decode_wherever_they_are_cut() {
 }
 
 #[test]
-fn bodies_that_are_cut_short_anywhere_are_errors() {
+fn bodies_that_are_truncated_anywhere_are_errors() {
     let small = &text()[..500];
     let bodies = [
         ("gzip", gzip(small)),
@@ -126,12 +126,12 @@ fn an_error_names_its_coding() {
     let failure = checked.judge(200).expect_err("it is cut short");
     assert_eq!(
         failure.to_string(),
-        "the response's body can't be decoded: br that is damaged or cut short"
+        "the response's body can't be decoded: damaged or truncated br"
     );
 }
 
 #[test]
-fn what_is_in_no_coding_known_here_does_not_count_as_decoded() {
+fn a_body_in_an_unknown_coding_does_not_count_as_decoded() {
     for fields in [
         &[("Content-Encoding", "zstd")][..],
         &[("Content-Encoding", "gzip, br")],
@@ -155,7 +155,7 @@ fn what_is_in_no_coding_known_here_does_not_count_as_decoded() {
 }
 
 #[test]
-fn a_response_without_a_body_has_none_to_be_decoded() {
+fn a_response_without_a_body_has_nothing_to_decode() {
     for (status, expected) in [(204, Ok(None)), (304, Ok(None)), (200, Err(Fault::BrokenCoding))] {
         let mut checked = ContentCheck::default();
         checked.field(b"content-encoding", b"gzip");
@@ -165,7 +165,7 @@ fn a_response_without_a_body_has_none_to_be_decoded() {
 }
 
 #[test]
-fn what_decodes_to_more_than_the_bound_is_not_checked_and_not_decoded_any_further() {
+fn a_body_that_decodes_beyond_the_limit_is_not_checked_any_further() {
     let zeros = vec![0; (16 << 20) + 1];
     let codings = [
         ("gzip", gzip(&zeros), gzip(&zeros[1..]), Decoded::Gzip),
@@ -193,13 +193,13 @@ fn what_decodes_to_more_than_the_bound_is_not_checked_and_not_decoded_any_furthe
 }
 
 #[test]
-fn a_window_of_brotli_is_no_larger_than_16_mib() {
+fn a_brotli_window_is_at_most_16_mib() {
     // Empty body in the large-window format; its header asks for 1 GiB (RFC 9841).
     assert_eq!(check_coding("br", b"\x11\xde"), Err(Fault::BrokenCoding));
 }
 
 #[test]
-fn what_an_earlier_attempt_left_is_forgotten() {
+fn the_state_of_an_earlier_attempt_is_cleared() {
     let mut checked = ContentCheck::default();
     checked.field(b"content-encoding", b"br");
     checked.part(&HELLO[..4], false);
@@ -210,7 +210,7 @@ fn what_an_earlier_attempt_left_is_forgotten() {
 }
 
 #[test]
-fn a_request_asks_for_a_coding_unless_it_names_none_but_identity() {
+fn a_request_asks_for_a_coding_unless_it_names_only_identity() {
     let asks = |name: &str, value: &str| asks_coding(&[(name.to_owned(), value.to_owned())]);
     for value in ["gzip", "identity;q=0.5, br", "*", "zstd"] {
         assert!(
@@ -225,9 +225,9 @@ fn a_request_asks_for_a_coding_unless_it_names_none_but_identity() {
 }
 
 proptest! {
-    /// Also checks that nothing panics.
+    /// Also checks that no input makes the decoder panic.
     #[test]
-    fn a_body_with_any_bytes_exchanged_comes_to_the_same_however_it_is_cut(
+    fn a_body_with_replaced_bytes_gives_the_same_result_however_it_is_divided(
         which in 0..4usize,
         exchanged in vec((any::<Index>(), any::<u8>()), 0..6),
         kept in any::<Index>(),
@@ -247,7 +247,7 @@ proptest! {
         body.truncate(kept.index(2 * body.len()));
         let field = [("content-encoding", coding)];
         let (in_pieces, whole) = (check(&field, &body, piece), check(&field, &body, body.len().max(1)));
-        // The decoder of br may find damage in pieces that it misses in one part.
+        // The br decoder may find damage in a divided body that it misses in a body in one piece.
         prop_assert!(in_pieces == whole || coding == "br", "{in_pieces:?}, {whole:?}");
     }
 }

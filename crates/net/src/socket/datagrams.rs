@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::net::SocketAddr;
 
-/// Size of a receive buffer that truncates no IPv4 datagram (at most 65,507 bytes).
+/// Size of a receive buffer that holds any IPv4 datagram (at most 65,507 bytes).
 pub const MOST_DATAGRAM_BYTES: usize = 65_536;
 
 impl Dialer {
@@ -74,7 +74,7 @@ impl Datagrams {
                         return Ok((bytes, sender));
                     }
                 }
-                // CONNREFUSED refers to an earlier answer whose recipient has gone.
+                // CONNREFUSED is about an earlier answer: its recipient has closed the socket.
                 Ok((_, _, None)) | Err(Errno::INTR | Errno::CONNREFUSED) => {}
                 Err(Errno::AGAIN) => self.socket.readable(Fault::ResponseTimeout).await?,
                 Err(error) => return Err(failure(error)),

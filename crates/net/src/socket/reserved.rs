@@ -1,4 +1,4 @@
-//! Connections from ports below 1024, which some servers require of their clients. Only root may bind these ports.
+//! Connections from local ports below 1024. Some servers accept only these. Only root may bind these ports.
 
 use super::{Dialer, Peer, Socket};
 use dyno_measure::monotonic_ns;
@@ -6,14 +6,14 @@ use rustix::io::Errno;
 use rustix::net::{self, sockopt, SocketType};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The range of Linux's own NFS client (sunrpc.min_resvport and max_resvport).
+/// First port of the range that Linux's own NFS client uses (sunrpc.min_resvport and max_resvport).
 const FIRST: u16 = 665;
 const LAST: u16 = 1023;
 
 impl Dialer {
-    /// Chooses whether further connections come from a port below 1024, if one can be bound.
+    /// Sets whether later connections use a local port below 1024, if one can be bound.
     pub fn use_reserved_ports(&self, reserved: bool) {
-        // Processes that start together begin at different ports.
+        // Processes that start at the same time should begin at different ports.
         let first = FIRST + (monotonic_ns() % u64::from(LAST - FIRST + 1)) as u16;
         self.reserved_port.set(reserved.then_some(first));
     }
@@ -22,7 +22,8 @@ impl Dialer {
         self.reserved_port.get().is_some()
     }
 
-    /// Dials from one of these ports after `first`; None: none can be bound.
+    /// Dials from the first port that can be bound, starting at `first` and wrapping around at the end of the range.
+    /// Returns None if no port can be bound.
     pub(super) fn try_reserved(&self, kind: SocketType, first: u16) -> Option<Result<Socket, Errno>> {
         let Peer::Tcp(peer) = self.target else {
             return None;
@@ -33,7 +34,7 @@ impl Dialer {
         };
         for port in (first..=LAST).chain(FIRST..first) {
             let dialed = self.open_socket(kind).and_then(|fd| {
-                // A port whose last connection is in TIME_WAIT may lead to another peer.
+                // The port may still have a connection to another peer in TIME_WAIT.
                 sockopt::set_socket_reuseaddr(&fd, true)?;
                 net::bind(&fd, &SocketAddr::new(from, port))?;
                 self.target.connect(&fd)?;

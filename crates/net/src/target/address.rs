@@ -82,9 +82,9 @@ fn loopbacks(port: u16) -> [SocketAddr; 2] {
     ]
 }
 
-/// Resolves a name with the system's resolver. The resolver has no deadline, so it runs in a separate thread;
-/// after the deadline, the thread is abandoned and ends by the resolver's own time limits. It is in the
-/// network namespace of the calling thread.
+/// Resolves a name with the system's resolver. The resolver has no deadline, so it runs in a separate thread; after the
+/// deadline, the thread is abandoned and ends when the resolver gives up. It runs in the network namespace of the
+/// calling thread.
 fn look_up(name: &str, port: u16, deadline_ns: u64) -> io::Result<Vec<SocketAddr>> {
     let (answer, answered) = sync_channel(1);
     let asked = name.to_owned();
@@ -135,7 +135,7 @@ mod tests {
     use std::os::fd::OwnedFd;
 
     #[test]
-    fn only_an_address_of_this_machine_is_loopback_however_it_is_written() {
+    fn only_addresses_of_this_machine_are_loopback_in_any_notation() {
         for (host, loopback) in [
             ("127.0.0.1:80", true),
             ("127.255.255.254:80", true),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_loopback_by_its_writing_only_as_an_address_or_as_localhost() {
+    fn the_text_of_a_host_names_loopback_only_as_an_address_or_localhost() {
         for host in [
             "127.0.0.1",
             "127.8.9.10:80",
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Takes an address, so that no other program accepts connections there.
+    /// Binds an address, so that no other program accepts connections there.
     fn take(address: SocketAddr) -> Option<OwnedFd> {
         let family = if address.is_ipv4() {
             AddressFamily::INET
@@ -198,7 +198,7 @@ mod tests {
         Some(socket)
     }
 
-    /// Takes both loopback addresses at one port; only one on a machine without IPv6.
+    /// Binds both loopback addresses at one port, or only the IPv4 one on a machine without IPv6.
     fn take_both() -> Option<(Vec<(SocketAddr, OwnedFd)>, u16)> {
         let has_ipv6 = take(loopbacks(0)[1]).is_some();
         for _ in 0..100 {
@@ -215,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_loopback_is_whichever_of_its_addresses_accepts_connections() {
-        // A look-up here may take its whole second.
+    fn a_loopback_name_resolves_to_the_address_that_accepts_connections() {
+        // Each look-up may take its full limit of one second.
         let find = |name: &str, port| {
             resolve(&format!("{name}:{port}"), 80, monotonic_ns() + 30 * NS_PER_S).map(|found| found.ip())
         };
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_up_that_is_late_is_left_behind() {
+    fn a_look_up_past_its_deadline_is_abandoned() {
         let late = resolve("a-name-that-must-be-looked-up.invalid", 80, monotonic_ns());
         assert_eq!(late.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
     }

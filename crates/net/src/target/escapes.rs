@@ -28,7 +28,7 @@ mod tests {
     use super::unescaped;
 
     #[test]
-    fn escapes_are_decoded_and_none_becomes_a_separator() {
+    fn escapes_are_decoded_but_never_to_a_separator() {
         assert_eq!(
             unescaped("/a%20b/%C5%BD").as_deref(),
             Some("/a b/\u{17d}".as_bytes())

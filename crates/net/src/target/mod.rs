@@ -1,5 +1,4 @@
-//! The part of load targets that is common to all protocols: addresses, loopback, and the consent that a host
-//! outside loopback must show.
+//! What all protocols' load targets have in common: addresses, loopback, and the consent that any other host must give.
 //!
 //! Each protocol's crate requests the consent in its own way (`dyno_http::Target`, `dyno_smb::SmbTarget`).
 //! These types are the only way to send load.
@@ -17,14 +16,14 @@ pub use namespace::Namespace;
 use dyno_measure::Failure;
 use std::io;
 
-/// Why there is no target.
+/// Why a target could not be opened.
 #[derive(Debug)]
 pub enum TargetError {
     /// The URL can't be used.
     Url(String),
     /// The host can't be found or reached.
     Io(io::Error),
-    /// The host gave no usable response to the request for consent: the failure, and a hint.
+    /// The host gave no usable response to the request for consent. Holds the failure and a hint.
     Answer(Failure, Option<&'static str>),
     /// The host was reached, but refused a session, so its consent can't be read.
     Session {

@@ -1,5 +1,4 @@
-//! The network namespace from which a server is reached: that of this process, or another one of this
-//! machine.
+//! Network namespace from which a server is reached: the one of this process, or another on this machine.
 
 use crate::target::TargetError;
 use rustix::io::Errno;
@@ -10,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Open network namespace. The default is that of this process.
+/// Open network namespace. The default is the namespace of this process.
 #[derive(Debug, Clone, Default)]
 pub struct Namespace(Option<Arc<File>>);
 

@@ -2,8 +2,8 @@
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, NamedGroup, ProtocolVersion};
 
-/// Negotiated parameters of a session. In nearly every level, all but `resumed` are equal for all sessions of
-/// a server.
+/// Negotiated parameters of a session. In nearly every level, all sessions of a server agree in everything but
+/// `resumed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {
     /// Whether the session resumed an earlier one.
@@ -135,11 +135,11 @@ fn read_key(public_key_info: &[u8]) -> Option<CertificateKey> {
     Some(CertificateKey { kind, bits })
 }
 
-/// Returns the issuer and the subject of a certificate of any version, and what follows (RFC 5280, section 4.1).
+/// Returns the issuer and the subject of a certificate of any version, and the remaining bytes (RFC 5280, section 4.1).
 pub(crate) fn names_and_rest(certificate: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (whole, _) = element(certificate, SEQUENCE)?;
     let (fields, _) = element(whole, SEQUENCE)?;
-    // A certificate of version 1 has no version.
+    // A certificate of version 1 has no version field.
     let rest = element(fields, EXPLICIT_VERSION).map_or(fields, |(_, rest)| rest);
     let (_, rest) = element(rest, INTEGER)?;
     let (_algorithm, rest) = element(rest, SEQUENCE)?;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_told_by_kind_and_size_and_any_part_of_it_is_unknown() {
+    fn a_key_is_shown_by_type_and_size_and_a_malformed_key_is_unknown() {
         for (kind, name) in [
             (KeyKind::EcdsaP256, "ECDSA P-256"),
             (KeyKind::Rsa2048, "RSA 2048"),

@@ -1,4 +1,4 @@
-//! Certificates for one run: an authority and the server certificates that it signs, for no other use.
+//! Certificates for one run: an authority and the server certificates that it signs.
 
 use rcgen::{
     date_time_ymd, BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -33,7 +33,7 @@ impl KeyKind {
 pub enum Validity {
     /// Valid for longer than any run.
     Now,
-    /// Expired in the last century.
+    /// Expired before the year 2000.
     Past,
 }
 
@@ -82,8 +82,7 @@ impl Authority {
 
     /// Issues a server certificate for these names and addresses. Returns certificate and key in PEM.
     ///
-    /// # Errors
-    /// A name that cannot be encoded.
+    /// # Errors A name cannot be encoded.
     pub fn certify(
         &self,
         key: KeyKind,

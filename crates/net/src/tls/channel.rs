@@ -1,5 +1,5 @@
-//! One TLS connection over a socket, by rustls's unbuffered interface: records are decrypted in the receive
-//! buffer, and only an incomplete record is kept. Data are passed on record by record.
+//! One TLS connection over a socket, by rustls's unbuffered interface: records are decrypted in the receive buffer, and
+//! only an incomplete record is kept. Data are passed on record by record.
 //!
 //! rustls limits what a peer can make us keep: 16 KiB per record and 64 KiB per handshake message.
 
@@ -26,10 +26,10 @@ const IDLE_CALLS: usize = 64;
 const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Maximum plaintext of a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 * 1024;
-/// Maximum plaintext that is encrypted before it is sent, if there is more.
+/// Maximum plaintext that is encrypted at once: more data are encrypted and sent in parts of this size.
 const FLUSHED_BYTES: usize = 16 * RECORD_BYTES;
 
-/// Whether the consumer wants more data now.
+/// Whether the consumer wants more data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     More,
@@ -138,7 +138,8 @@ impl<S: Side> Channel<S> {
 
     /// Sends pending bytes, then encrypts and sends `bytes`.
     pub async fn send_all(&mut self, bytes: &[u8], late: Fault) -> Result<(), Failure> {
-        // Ciphertext of a large body is sent while it is in the CPU's cache, and takes little memory.
+        // Large bodies are encrypted in parts: the ciphertext takes little memory and is sent while it is still in the
+        // CPU's cache.
         for part in bytes.chunks(FLUSHED_BYTES) {
             self.encrypt(part)?;
             self.flush(late).await?;
@@ -191,9 +192,8 @@ impl<S: Side> Channel<S> {
 
     /// Receives once and passes the data of each whole record to `take` until it returns `Flow::Enough`.
     ///
-    /// # Errors
-    /// The error of `take`; `Fault::Truncated` if the connection ended without closing the session; or the
-    /// peer's violation, which is reported to it with the next data sent.
+    /// # Errors The error of `take`; `Fault::Truncated` if the connection ended without closing the session; or the
+    /// peer's violation of TLS. The next data sent include an alert about the violation.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -240,7 +240,7 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// Returns `Fault::Renegotiation` for a failure that the refusal of a renegotiation explains.
+    /// Returns `failure`, or `Fault::Renegotiation` if a refused renegotiation explains it.
     fn seen(&self, failure: Failure) -> Failure {
         if self.declined
             && matches!(

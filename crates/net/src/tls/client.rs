@@ -104,7 +104,7 @@ impl Identity {
             .map_err(|error| format!("the client's key is not PEM, or is encrypted: {error}"))?;
         let key = default_provider().key_provider.load_private_key(key);
         let key = key.map_err(|error| format!("the client's key is not supported: {error}"))?;
-        // rustls's own comparison refuses certificates of version 1.
+        // rustls's own comparison of the keys refuses certificates of version 1.
         let theirs = public_key_info(&chain[0]);
         if key.public_key().is_some_and(|ours| theirs != Some(ours.as_ref())) {
             return Err("the client's certificate and key don't belong together".to_owned());
@@ -116,9 +116,9 @@ impl Identity {
 /// Properties of a client's certificate on which hints depend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Another authority has issued it, whose certificate is not in the chain.
+    /// The certificate was issued by an authority whose own certificate is not in the chain.
     pub lacks_issuer: bool,
-    /// Its key is of P-521, which signs over TLS 1.3 alone.
+    /// The key is on the curve P-521, which can sign only in TLS 1.3.
     pub has_p521_key: bool,
 }
 
@@ -199,8 +199,7 @@ pub struct TlsClient {
 impl TlsClient {
     /// Validates the options.
     ///
-    /// # Errors
-    /// What cannot be offered.
+    /// # Errors A parameter cannot be offered. The text says which.
     pub fn new(options: &ClientOptions) -> Result<Self, String> {
         let provider = Arc::new(provider_of(&options.ciphers)?);
         let verifier = options
@@ -232,7 +231,7 @@ impl TlsClient {
         })
     }
 
-    /// Returns whether some of the versions of TLS or of the ciphers are not offered.
+    /// Returns whether the options leave out any supported TLS version or cipher suite.
     pub fn offers_less(&self) -> bool {
         self.offers_less
     }
@@ -283,7 +282,7 @@ fn provider_of(ciphers: &[String]) -> Result<CryptoProvider, String> {
     for wanted in ciphers {
         match suites.iter().find(|suite| name_of(suite.suite()) == *wanted) {
             Some(suite) => provider.cipher_suites.push(*suite),
-            None => return Err(format!("{wanted:?} is none of {}", known.join(", "))),
+            None => return Err(format!("{wanted:?} is not one of {}", known.join(", "))),
         }
     }
     Ok(provider)
@@ -293,7 +292,7 @@ fn provider_of(ciphers: &[String]) -> Result<CryptoProvider, String> {
 #[derive(Debug, Clone)]
 pub struct Connector {
     shared: TlsClient,
-    /// Configuration that stores sessions for resumption.
+    /// Configuration that stores and resumes sessions.
     again: Arc<ClientConfig>,
 }
 
@@ -302,7 +301,7 @@ pub struct Connector {
 pub struct Session {
     pub channel: Channel<ClientSide>,
     pub agreed: Agreed,
-    /// When the TCP connection was established, in nanoseconds of the monotonic clock.
+    /// Time at which the TCP connection was established, in nanoseconds of the monotonic clock.
     pub stood_ns: u64,
     /// Time from `stood_ns` until data could be sent.
     pub handshake_ns: u64,

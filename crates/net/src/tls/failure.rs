@@ -81,13 +81,13 @@ static PURPOSE: StatusTable = StatusTable {
 pub const CERTIFICATE_VERSION: &str = "certificate version";
 static VERSION: StatusTable = StatusTable {
     name: CERTIFICATE_VERSION,
-    write: |_, formatter| formatter.write_str("it is of X.509 version 1"),
+    write: |_, formatter| formatter.write_str("it has X.509 version 1"),
 };
 /// Name of the table in the failure of a certificate whose key is not supported.
 pub const CERTIFICATE_KEY: &str = "certificate key";
 static KEY: StatusTable = StatusTable {
     name: CERTIFICATE_KEY,
-    write: |code, formatter| write!(formatter, "its key of RSA has {code} bits"),
+    write: |code, formatter| write!(formatter, "its RSA key has {code} bits"),
 };
 
 static NAMES: StatusTable = StatusTable {
@@ -100,7 +100,7 @@ static FOR_NAMES: StatusTable = StatusTable {
     name: "certificate for names",
     write: |code, formatter| match OTHER_NAMES.get(code) {
         Some(names) => write!(formatter, "it is for {names}"),
-        None => formatter.write_str("its names are not kept"),
+        None => formatter.write_str("its names are not shown"),
     },
 };
 static OTHER_NAMES: KeptTexts = KeptTexts::new();
@@ -121,7 +121,7 @@ fn keep_names(presented: &[String]) -> u32 {
     OTHER_NAMES.keep(names.join(", "))
 }
 
-/// Returns the name from webpki's notation, such as `DnsName("server.test")`.
+/// Extracts the name from webpki's notation, such as `DnsName("server.test")`.
 fn plain_name(told: &str) -> String {
     let inner = told.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     let inner = inner.unwrap_or(told).trim_matches('"');
@@ -129,7 +129,7 @@ fn plain_name(told: &str) -> String {
     inner.chars().filter(is_plain).take(MOST_NAME_BYTES).collect()
 }
 
-/// Says what the server sent instead of TLS.
+/// What the server sent instead of TLS.
 static NOT_TLS: StatusTable = StatusTable {
     name: IN_PLAIN_HTTP,
     write: |_, formatter| formatter.write_str("it answers in plain HTTP"),
@@ -199,7 +199,7 @@ mod tests {
     use super::{plain_name, utc};
 
     #[test]
-    fn a_name_of_a_certificate_is_told_without_its_kind() {
+    fn a_certificates_name_is_shown_without_its_type() {
         for (told, name) in [
             (r#"DnsName("server.test")"#, "server.test"),
             ("IpAddress(127.0.0.1)", "127.0.0.1"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_written_in_utc() {
+    fn a_time_is_written_in_utc() {
         for (seconds, expected) in [
             (0, "1970-01-01 00:00 UTC"),
             (951_782_400, "2000-02-29 00:00 UTC"),

@@ -39,8 +39,7 @@ pub struct TlsServer {
 impl TlsServer {
     /// Creates a server from the options.
     ///
-    /// # Errors
-    /// Returns which option is invalid, such as a certificate that is not PEM.
+    /// # Errors An option is invalid, such as a certificate that is not PEM. The text says which.
     pub fn new(options: &ServerOptions) -> Result<Self, String> {
         let certificates = CertificateDer::pem_slice_iter(options.certificates_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()

@@ -1,4 +1,4 @@
-//! Certificate verification: by given authorities, by the system's, or none.
+//! Certificate verification: by given authorities, by the system's authorities, or none.
 //!
 //! Handshake signatures are verified each time. A valid chain is remembered for the life of the verifier (at
 //! most one load level), so only its first copy is checked. A peer that sends the same chain again proves by
@@ -24,8 +24,8 @@ pub struct TrustError(String);
 /// Which certificates are accepted.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Certificates signed by one of these authorities, and the authorities themselves, because `openssl req
-    /// -x509` makes a server certificate that is also an authority.
+    /// Accepts certificates signed by one of these authorities, and the authorities' own certificates: `openssl req
+    /// -x509` creates a server certificate that is also an authority.
     Authorities(Arc<RootCertStore>, Arc<[CertificateDer<'static>]>),
     /// Any certificate for any name. The server's identity is unknown.
     Anybody,
@@ -53,8 +53,7 @@ impl Trust {
 
     /// Loads the authorities that the system trusts.
     ///
-    /// # Errors
-    /// The system has none.
+    /// # Errors The system has no certificates of trusted authorities.
     pub fn of_system() -> Result<Self, TrustError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
@@ -63,7 +62,7 @@ impl Trust {
         if added == 0 {
             let why = found.errors.first().map(|error| format!(": {error}"));
             return Err(TrustError(format!(
-                "this system has no certificates of authorities{}",
+                "this system has no certificates of trusted authorities{}",
                 why.unwrap_or_default()
             )));
         }
@@ -107,8 +106,8 @@ impl Chains {
             .signed
             .verify_server_cert(certificate, intermediates, name, ocsp_response, now);
         match signed {
-            // The dates are valid, since they are checked before this error. A certificate that was given as
-            // an authority needs no signature by another one.
+            // The dates are valid, since they are checked before this error. A certificate that is itself a given
+            // authority needs no other signature.
             Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
                 if is_authority(&*why) =>
             {
@@ -180,7 +179,7 @@ pub(crate) enum Unsupported {
 }
 
 impl Unsupported {
-    /// Adds the reason to an error that an unsupported certificate caused.
+    /// Adds the reason to an error that was caused by an unsupported certificate.
     fn explained(certificate: &CertificateDer<'_>, error: Error) -> Error {
         let is_version =
             |why: &OtherError| matches!(why.0.downcast_ref(), Some(webpki::Error::UnsupportedCertVersion));
@@ -194,8 +193,8 @@ impl Unsupported {
 }
 
 impl Verifier {
-    /// Verifies a handshake signature. Without authorities only the certificate's key must be readable, so that
-    /// certificates of version 1, or with unknown extensions, do.
+    /// Verifies a handshake signature. Without authorities, only the certificate's key must be readable. Certificates
+    /// of version 1, or with unknown extensions, are then accepted.
     fn verify_signature(
         &self,
         message: &[u8],
@@ -308,7 +307,7 @@ mod tests {
     use super::*;
     use rcgen::{date_time_ymd, BasicConstraints, CertificateParams, IsCa, KeyPair};
 
-    /// Makes a certificate as `openssl req -x509` does: for one server, and also an authority.
+    /// Creates a certificate for one server that is also an authority, as `openssl req -x509` does.
     fn self_signed(until: i32) -> (CertificateDer<'static>, String) {
         let mut parameters = CertificateParams::new(vec!["files.test".to_owned()]).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_signed_itself_is_trusted_where_it_was_given_and_as_itself_alone() {
+    fn a_self_signed_certificate_is_trusted_only_if_it_was_given_itself() {
         let (certificate, pem) = self_signed(4000);
         assert_eq!(verified(&pem, &certificate, "files.test"), Ok(()));
         assert!(matches!(

@@ -158,7 +158,7 @@ const MODEL: Model = Model {
 };
 
 #[test]
-fn the_share_is_right_whatever_the_number_of_clients_of_a_server_with_one_cpu() {
+fn the_share_is_right_for_any_number_of_clients_of_a_server_with_one_cpu() {
     for clients in [1, 2, 4, 16, 64, 1000] {
         for service_ns in [3_500, 5_000, 20_000, 200_000] {
             let server = Server::Cpus(1, service_ns);
@@ -175,7 +175,7 @@ fn the_share_is_right_whatever_the_number_of_clients_of_a_server_with_one_cpu() 
 }
 
 #[test]
-fn the_share_is_right_where_the_server_only_delays() {
+fn the_share_is_right_if_the_server_only_delays() {
     for clients in [1, 4, 64, 1000] {
         for delay_ns in [20_000, 300_000, 5_000_000] {
             let server = Server::Delay(delay_ns);
@@ -192,7 +192,7 @@ fn the_share_is_right_where_the_server_only_delays() {
 }
 
 #[test]
-fn the_share_is_right_where_the_server_has_many_cpus() {
+fn the_share_is_right_if_the_server_has_many_cpus() {
     for clients in [1, 8, 64, 512] {
         for cpus in [2, 4, 16] {
             let server = Server::Cpus(cpus, 20_000);
@@ -211,7 +211,7 @@ fn the_share_is_right_where_the_server_has_many_cpus() {
 /// The estimate is less exact if answers do not arrive evenly: clients in lockstep, or two clients with a
 /// much faster server.
 #[test]
-fn the_share_is_rough_where_answers_do_not_come_evenly() {
+fn the_share_is_rough_if_answers_arrive_unevenly() {
     let lockstep = Model {
         clients: 4,
         server: Server::Delay(20_000),
@@ -231,11 +231,11 @@ fn the_share_is_rough_where_answers_do_not_come_evenly() {
 }
 
 #[test]
-fn what_timers_are_late_by_and_every_batch_is_counted() {
+fn late_timers_and_all_batches_are_counted() {
     let mut meter = ReadyWorkMeter::default();
     meter.begin_batch(0, 100_000, 3);
     meter.add_timer(7_000);
-    // Three reports and a timer, 10 us of work. The next answer was ready when the loop asked.
+    // Three reports and a timer, and 10 us of work. The next answer was ready when the loop asked.
     meter.begin_batch(110_000, 110_400, 2);
     // Then the loop had to wait.
     meter.begin_batch(116_400, 500_000, 0);

@@ -1,4 +1,4 @@
-//! A socket report must reach its task, whatever the task waits for at that moment.
+//! A socket report must reach its task, regardless of what the task waits for at that moment.
 
 use dyno_measure::{monotonic_ns, Fault, NS_PER_S};
 use dyno_net::{Dialer, Executor, Idle, Socket};
@@ -37,7 +37,7 @@ fn check<Work: Future<Output = ()>>(
 }
 
 #[test]
-fn what_arrives_while_a_task_waits_to_send_is_read_afterwards() {
+fn data_that_arrive_while_a_task_waits_to_send_are_read_afterwards() {
     check(
         |mut stream| {
             stream.write_all(b"x").expect("the task is there");
@@ -85,7 +85,7 @@ fn check_idle(expected: Idle, peer: impl FnOnce(&mut TcpStream) + Send + 'static
 }
 
 #[test]
-fn an_end_that_comes_while_a_task_sleeps_is_noticed() {
+fn an_end_during_a_sleep_is_noticed() {
     check_idle(Idle::Ended, |stream| {
         stream.shutdown(Shutdown::Write).expect("it is connected")
     });
@@ -95,13 +95,13 @@ fn an_end_that_comes_while_a_task_sleeps_is_noticed() {
 }
 
 #[test]
-fn bytes_that_come_while_a_task_sleeps_are_noticed() {
+fn bytes_that_arrive_during_a_sleep_are_noticed() {
     check_idle(Idle::Spoke, |stream| {
         stream.write_all(b"more").expect("the task is there")
     });
 }
 
 #[test]
-fn a_connection_on_which_nothing_happens_stays_usable() {
+fn a_connection_without_events_stays_usable() {
     check_idle(Idle::Quiet, |_| {});
 }

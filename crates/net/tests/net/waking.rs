@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 const LATE: Fault = Fault::ResponseTimeout;
-/// A loop without wakes ends at this time, and the test with it.
+/// If wakes are lost, the loop and its test end at this time.
 const LIMIT_NS: u64 = 120 * NS_PER_S;
 /// Larger than the buffers of both sides.
 const MUCH_BYTES: usize = 16 * 1024 * 1024;
@@ -61,7 +61,7 @@ async fn receive(socket: &Socket, most: usize) -> usize {
 }
 
 #[test]
-fn a_task_wakes_another_that_no_socket_and_no_timer_would() {
+fn a_task_wakes_another_that_has_no_socket_or_timer() {
     check(|executor, token| {
         let (sender, receiver) = oneshot::channel();
         let held = token.clone();
@@ -77,7 +77,7 @@ fn a_task_wakes_another_that_no_socket_and_no_timer_would() {
 }
 
 #[test]
-fn tasks_that_call_each_other_go_on_until_they_are_done() {
+fn tasks_that_wake_each_other_continue_until_they_are_done() {
     check(|executor, token| {
         let (mut ping, mut pinged) = mpsc::channel(0);
         let (mut pong, mut ponged) = mpsc::channel(0);
@@ -99,7 +99,7 @@ fn tasks_that_call_each_other_go_on_until_they_are_done() {
 }
 
 #[test]
-fn tasks_that_call_each_other_for_ever_leave_their_turn_to_timers_and_sockets() {
+fn tasks_that_wake_each_other_for_ever_let_timers_and_sockets_run() {
     check(|executor, token| {
         let over = Rc::new(Cell::new(false));
         let (handle, seen) = (executor.clone(), over.clone());
@@ -145,7 +145,7 @@ fn another_thread_wakes_a_task_while_the_loop_waits_for_events() {
 }
 
 #[test]
-fn many_calls_of_many_threads_all_arrive() {
+fn many_wakes_from_many_threads_all_arrive() {
     const EACH: usize = 2_000;
     check(|executor, token| {
         let (sender, mut receiver) = mpsc::unbounded();
@@ -178,7 +178,7 @@ fn many_calls_of_many_threads_all_arrive() {
 }
 
 #[test]
-fn a_call_before_the_loop_runs_is_heard() {
+fn a_wake_before_the_loop_runs_is_kept() {
     check(|executor, token| {
         let (sender, receiver) = oneshot::channel();
         executor.spawn(async move {
@@ -194,7 +194,7 @@ async fn own_waker() -> Waker {
 }
 
 #[test]
-fn a_wake_after_the_end_of_a_task_or_of_the_loop_does_no_harm() {
+fn a_wake_after_the_end_of_a_task_or_loop_is_harmless() {
     let kept = Rc::new(RefCell::new(None));
     check(|executor, token| {
         let (early, late, handle) = (kept.clone(), kept.clone(), executor.clone());
@@ -217,7 +217,7 @@ fn a_wake_after_the_end_of_a_task_or_of_the_loop_does_no_harm() {
 }
 
 #[test]
-fn a_task_that_is_called_for_nothing_waits_on() {
+fn a_task_that_is_woken_spuriously_continues_to_wait() {
     check(|executor, token| {
         let kept = Rc::new(RefCell::new(None));
         let waited = Rc::new(Cell::new(false));
@@ -281,7 +281,7 @@ fn a_task_waits_for_two_sockets_at_once() {
 }
 
 #[test]
-fn what_is_reported_of_one_socket_of_a_task_says_nothing_of_the_other() {
+fn a_report_for_one_socket_of_a_task_does_not_affect_the_other() {
     check(|executor, token| {
         let handle = executor.clone();
         executor.spawn(async move {
@@ -339,7 +339,7 @@ fn one_task_sends_and_another_receives_on_one_connection() {
 }
 
 #[test]
-fn futures_that_are_polled_apart_from_their_task_are_called() {
+fn futures_that_are_polled_separately_from_their_task_are_woken() {
     check(|executor, token| {
         let handle = executor.clone();
         executor.spawn(async move {
@@ -366,7 +366,7 @@ fn futures_that_are_polled_apart_from_their_task_are_called() {
 }
 
 #[test]
-fn a_deadline_ends_every_wait_of_its_task_and_of_no_other() {
+fn a_deadline_ends_every_wait_of_its_task_but_of_no_other() {
     check(|executor, token| {
         let (handle, held) = (executor.clone(), token.clone());
         executor.spawn(async move {
@@ -392,7 +392,7 @@ fn a_deadline_ends_every_wait_of_its_task_and_of_no_other() {
 }
 
 #[test]
-fn what_an_earlier_run_of_a_loop_left_behind_does_no_harm_to_the_next() {
+fn tasks_left_by_an_earlier_run_of_a_loop_do_not_affect_the_next() {
     let executor = Executor::new().expect("an epoll instance");
     let kept = Rc::new(RefCell::new(Vec::new()));
     for _ in 0..3 {
@@ -457,7 +457,7 @@ impl AsyncWrite for Adapter {
 }
 
 #[test]
-fn a_connection_carries_the_traits_that_libraries_are_written_for() {
+fn a_connection_implements_the_traits_that_libraries_require() {
     fn echo(adapter: Adapter) -> impl Future<Output = ()> {
         let (reader, mut writer) = adapter.split();
         async move {

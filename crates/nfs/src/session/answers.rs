@@ -11,7 +11,7 @@ use dyno_files::{
 };
 use dyno_measure::{Failure, Fault};
 
-/// Maximum number of restarts of a call because its earlier look-ups became invalid.
+/// Maximum number of times that a call is restarted because its earlier look-ups became invalid.
 const MOST_RESTARTS: u32 = 3;
 /// Upper bound on the number of entries in a listing, larger than any directory of a load.
 const MOST_ENTRIES: u32 = 100_000_000;
@@ -27,8 +27,7 @@ pub(super) enum Step {
 use Step::{Ends, Goes};
 
 impl Conversation {
-    /// Processes the answer to a request of the call in `place`. Returns the call's result if the call has
-    /// ended.
+    /// Processes the answer to a request of the call in `place`. Returns the call's result if the call has ended.
     pub(super) fn answered(
         &mut self,
         place: usize,
@@ -83,8 +82,8 @@ impl Conversation {
         }
     }
 
-    /// Forgets the directories on the path of a call, which may have been replaced. Returns false if the
-    /// call uses an open file, or has been restarted too often.
+    /// Forgets the directories on the path of a call, because they may have been replaced. Returns false if the call
+    /// uses an open file, or has been restarted too often.
     fn forget_way(&mut self, call: &mut Running) -> bool {
         let (one, other) = match &call.work {
             Work::Open(opening) => (&opening.path, None),
@@ -194,7 +193,7 @@ impl Conversation {
             self.no_exclusive = true;
             return Ok(self.restart(call, place));
         }
-        // Another client has created the file, or the first of two transmissions of this request has.
+        // The file was created by another client, or by the first of two transmissions of this request.
         let ours_or_any = answer.repeated || opening.disposition != Disposition::Create;
         if answer.is(Status::Exist) && !exclusive && ours_or_any && call.restarts < MOST_RESTARTS {
             if opening.disposition == Disposition::Create {
@@ -432,8 +431,8 @@ impl Conversation {
         Ok(Goes)
     }
 
-    /// Returns the attributes of a file after a change by this client, with the change attribute before the
-    /// change: as the server reported it or, with NFSv4.1, as this client last knew it.
+    /// Returns the attributes of a file after a change by this client, with the change attribute before the change.
+    /// That one is reported by the server or, with NFSv4.1, last known to this client.
     fn changed(&mut self, file: Option<&FileHandle>, changed: Changed) -> Option<Attributes> {
         let info = match changed {
             Changed::Told(attributes) => return attributes,

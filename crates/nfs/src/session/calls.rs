@@ -19,9 +19,9 @@
 //! | `Delete`, `RemoveDirectory` | REMOVE; RMDIR |
 //! | `MakeDirectory` | MKDIR |
 //!
-//! Calls by path begin with LOOKUP of each unknown directory on the path (`names.rs`); GETATTR follows answers
-//! without attributes. ACCESS, which Linux's client sends once per file, is not sent, because the server checks
-//! each READ and WRITE itself. A file that is removed while it is open is gone: it is not renamed to `.nfs...`.
+//! Calls by path begin with LOOKUP of each unknown directory on the path (`names.rs`); GETATTR follows answers without
+//! attributes. ACCESS, which Linux's client sends once per file, is not sent, because the server checks each READ and
+//! WRITE itself. A file that is removed while it is open is not renamed to `.nfs...`: later calls on it fail.
 
 use super::conversation::{Conversation, Data, Ended};
 use super::names;
@@ -357,7 +357,7 @@ impl Conversation {
     }
 
     /// Queues CREATE, or MKDIR for a directory. A file that must not exist is created exclusively, so that a
-    /// retransmission does no harm.
+    /// retransmission is harmless.
     pub(super) fn create(&mut self, call: &mut Running, place: usize, opening: &Opening) {
         let (above, name) = names::split(&opening.path);
         let name = name.as_bytes();

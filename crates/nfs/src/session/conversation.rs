@@ -82,7 +82,8 @@ pub(super) struct Outstanding {
     pub(super) is_late: bool,
     /// Whether the request was written for an earlier session, with other state IDs.
     is_of_before: bool,
-    /// Number of transmissions until the server last delayed the request; later ones count as a new request.
+    /// Number of transmissions up to the server's last delay of the request. Later transmissions count as a new
+    /// request.
     pub(super) put_off: u32,
     pub(super) expected_bytes: usize,
 }
@@ -113,7 +114,7 @@ pub struct Conversation {
     pub(super) no_plus: bool,
     /// Whether the server named no security flavor for the export.
     pub(super) no_flavor: bool,
-    /// Makes the verifiers of exclusive creations unique among clients.
+    /// Number of the client. It makes the verifiers of exclusive creations differ between clients.
     pub(super) client: u64,
     /// NFSv4.1 session and open files; None for NFSv3.
     pub(super) four: Option<State4>,
@@ -123,10 +124,10 @@ pub struct Conversation {
     pub(super) breaks: VecDeque<Break>,
     /// Replies to the server's calls, as records.
     pub(super) answers: Vec<u8>,
-    /// Number of delegations that the client may keep; the server wants all others back.
+    /// Number of delegations that the client may keep. The server wants all others back.
     pub(super) all_but: Option<usize>,
     pub(super) counts: Counts,
-    /// Answers of the server, to all sessions, that asked to wait.
+    /// Counts of the server's answers, to all sessions, that asked the client to wait.
     pub(super) postponed: Arc<Postponed>,
     /// Whether the server's last answer asked to wait for the end of its grace period.
     pub(super) is_in_grace: bool,
@@ -134,8 +135,8 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Creates the state before MOUNT. `client` makes the verifiers of exclusive creations, and the XIDs,
-    /// differ between clients.
+    /// Creates the state before MOUNT. `client`: a number by which XIDs and the verifiers of exclusive creations differ
+    /// between clients.
     pub fn new(options: Rc<Options>, client: u64) -> Self {
         Self {
             retransmission: Retransmission::of(options.transport),
@@ -374,8 +375,7 @@ impl Conversation {
         });
     }
 
-    /// Processes received data; returns the next call that has ended, or None if more data must arrive
-    /// first.
+    /// Processes received data. Returns the next call that has ended, or None if more data must arrive first.
     ///
     /// # Errors
     /// The server violates the protocol.

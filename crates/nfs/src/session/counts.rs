@@ -3,7 +3,7 @@
 use crate::v4::Procedure4;
 use crate::wire::Procedure;
 
-/// Number of procedures of the version that has more of them.
+/// Number of procedures of the NFS version that has the most.
 const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
     Procedure::ALL.len()
 } else {
@@ -21,7 +21,7 @@ pub struct Counts {
     pub resent: u64,
     /// Requests sent again over UDP after a timeout.
     pub retransmitted: u64,
-    /// Ignored datagrams: replies to no outstanding request, or no replies at all.
+    /// Ignored datagrams: replies without an outstanding request, or messages that are not replies.
     pub strays: u64,
     /// Delegations granted by the server.
     pub delegations: u64,
@@ -32,7 +32,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the other counts with the names under which reports list them among the requests.
+    /// Returns the other counts, with the names under which reports list them among the requests.
     pub(super) fn others(&self) -> [(&'static str, u64); 7] {
         [
             ("(JUKEBOX, asked again)", self.jukeboxes),

@@ -15,8 +15,7 @@ use crate::wire::{FileHandle, Message, Stateid};
 use dyno_files::{Break, Caching, Grant, LeaseKey};
 use dyno_measure::{Failure, Fault};
 
-/// Upper bound on the replies that wait to be sent, in bytes: a server may send calls without reading the
-/// replies.
+/// Upper bound on the unsent replies, in bytes. A server may send calls without reading the replies.
 const MOST_ANSWER_BYTES: usize = 1 << 20;
 
 impl Conversation {
@@ -63,7 +62,7 @@ impl Conversation {
                 }
                 return Status::Ok as u32;
             }
-            // The recall may precede the answer to the open that grants the delegation: the server must try
+            // The recall may arrive before the answer to the open that grants the delegation. The server must then try
             // again.
             match is_opening {
                 true => Status::JukeBox as u32,
@@ -85,8 +84,8 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Reports breaks of all delegations except `kept` of them. `acknowledge`: the delegations must be
-    /// returned; otherwise, they are already lost.
+    /// Reports breaks of all but `kept` delegations. `acknowledge`: the delegations must be returned; otherwise, they
+    /// are already lost.
     pub(super) fn give_up_all_but(&mut self, kept: usize, acknowledge: bool) {
         let Some(state) = &mut self.four else { return };
         let surplus = state.delegated().saturating_sub(kept);
@@ -158,7 +157,7 @@ impl Conversation {
         true
     }
 
-    /// Queues DELEGRETURN of the delegation whose lease the cache has given up.
+    /// Queues DELEGRETURN of a delegation after the cache has given up its lease.
     pub fn give_back(&mut self, grant: Grant) {
         let Grant::Lease(key) = grant else { return };
         let given = self.four.as_mut().and_then(|state| state.give_up(key));

@@ -73,7 +73,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the replies to the server's calls, before the breaks are handled: that may take a while.
+    /// Sends the replies to the server's calls, before the breaks are handled, because that may take a while.
     pub(super) async fn send_answers(&mut self) -> Result<(), Failure> {
         match self.conversation.owes_answers() {
             true => {

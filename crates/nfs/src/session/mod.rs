@@ -1,10 +1,9 @@
 //! One client's session with an NFS server: a mounted export and a connection, used as a [`FileClient`].
 //!
-//! `options.rs` has the options and the negotiated properties; `setup.rs` starts and ends the session;
-//! `calls.rs` writes file calls as requests (with a table of them), `answers.rs` parses answers,
-//! `conversation.rs` tracks outstanding requests, `names.rs` caches directories, `delegations.rs` tracks
-//! delegations, `idling.rs` handles the time between calls; this file transfers bytes between them and the
-//! socket.
+//! `options.rs` has the options and the negotiated properties. `setup.rs` starts and ends the session. `calls.rs`
+//! writes file calls as requests (with a table of them), and `answers.rs` parses answers. `conversation.rs` tracks
+//! outstanding requests. `names.rs` caches directories, `delegations.rs` tracks delegations, and `idling.rs` handles
+//! the time between calls. This file transfers bytes between these modules and the socket.
 //!
 //! Files survive their connection: if it is lost, the session reconnects and sends unanswered requests
 //! again until the task's deadline. Only then is the session lost with its files, and the current method
@@ -53,8 +52,7 @@ use std::task::{ready, Context, Poll};
 const RECEIVES_IN_A_TURN: u32 = 16;
 /// Upper bound on the size of a reply without its data: header, attributes and counts.
 const AROUND_DATA_BYTES: usize = 4096;
-/// Maximum size of a request that is copied, to be sent with others in one system call. Larger ones are not
-/// copied.
+/// Maximum size of a request that is copied in order to send it with others in one system call.
 const SMALL_BYTES: usize = 16_384;
 /// Requested size of the socket's receive buffer with UDP. The actual size limits the outstanding answers.
 const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
@@ -76,14 +74,14 @@ pub struct Session {
     conversation: Conversation,
     /// Calls that ended while the caller waited only for breaks.
     kept: VecDeque<Ended>,
-    /// Data of the last reported read, if it is not in `records`.
+    /// Data of the last reported read, if they are not in `records`.
     told_data: Vec<u8>,
     outbox: Vec<u8>,
     traffic: Traffic,
     /// Whether the socket may have more data than the last receive call took.
     more_is_there: bool,
     receives: u32,
-    /// Time of the last poll by a task that does not wait.
+    /// Time of the last poll for a task that does not wait.
     looked_ns: u64,
     dialed_ns: u64,
     /// The version in use: the one in the options, or NFSv4.1 if the server does not support NFSv4.2.
@@ -540,7 +538,7 @@ impl FileClient for Session {
         }
     }
 
-    /// Uses a deadline of its own, two seconds from now.
+    /// Uses its own deadline, two seconds from now.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
             let (executor, until_ns) = (self.executor.clone(), monotonic_ns() + DISCONNECT_NS);

@@ -1,5 +1,5 @@
-//! Cache of directory look-ups by path: the part of a client's name cache that a load needs, because NFSv3
-//! looks up every component of every path. Files are looked up at each open.
+//! Cache of directory look-ups by path. NFSv3 looks up every component of every path, so a load needs this part of a
+//! client's name cache. Files are looked up at each open.
 //!
 //! An entry is valid as long as Linux's client trusts a directory without asking (nfs(5), `acdirmin`).
 
@@ -7,8 +7,8 @@ use crate::wire::FileHandle;
 use std::collections::HashMap;
 
 const AGE_NS: u64 = 30_000_000_000;
-/// Maximum number of entries; at this number, all entries are dropped. A load uses a few directories, and a
-/// server must not make the client's memory grow without limit.
+/// Maximum number of entries. When it is reached, all entries are dropped. A load uses a few directories, and a server
+/// must not make the client's memory grow without limit.
 const MOST: usize = 4096;
 
 /// The known directories of a session.
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_directory_is_known_until_its_time_is_over() {
+    fn the_nearest_known_directory_is_used_until_it_expires() {
         let handle = |byte: u8| FileHandle::of(&[byte]).expect("short");
         let mut names = Names::default();
         assert_eq!(names.nearest("a/b", 0), None);

@@ -12,7 +12,7 @@ pub(super) const LISTING_BYTES: u32 = 65_536;
 /// client requests no more.
 pub const MOST_UDP_BYTES: u32 = 32_768;
 const LEAST_LISTING_BYTES: u32 = 4096;
-/// Smallest accepted limit of a server for transfers (RFC 1094 already required 8192 bytes in 1989).
+/// Minimum transfer size that a server must allow (RFC 1094 already required 8192 bytes in 1989).
 const LEAST_BYTES: u32 = 512;
 
 /// NFS version of a session.
@@ -79,7 +79,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns the options for the user of this process.
+    /// Returns default options with the user of this process.
     fn default() -> Self {
         Self {
             version: Version::default(),

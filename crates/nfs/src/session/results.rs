@@ -1,4 +1,4 @@
-//! Results of an answer for all versions of NFS, as far as calls need them.
+//! The results in an answer that calls need, for all versions of NFS.
 
 use crate::status::{self, Status, Status4};
 use crate::v4::{self, Entries4};
@@ -59,7 +59,7 @@ pub(super) struct WasRead {
 
 /// State of a file after a call that changes it.
 pub(super) enum Changed {
-    /// The attributes that the server reported; None if it reported none.
+    /// The attributes that the server reported. None if the server reported none.
     Told(Option<Attributes>),
     /// The attributes after the change; the server does not report those before it.
     After(Info),

@@ -1,9 +1,8 @@
 //! Timeouts and the number of concurrent requests over UDP.
 //!
-//! Follows Linux's client (net/sunrpc: `timer.c`, `xprt_adjust_cwnd`): a timeout is estimated from earlier
-//! answers (RFC 6298), separately for classes of requests with different durations; a window grows by one
-//! request per round trip and is halved by a loss. The times are arguments. `resending.rs` sends the
-//! requests.
+//! Follows Linux's client (net/sunrpc: `timer.c`, `xprt_adjust_cwnd`). A timeout is estimated from earlier answers (RFC
+//! 6298), separately for classes of requests with different durations. A window grows by one request per round trip and
+//! is halved by a loss. The times are arguments. `resending.rs` sends the requests.
 
 use crate::wire::{Procedure, Transport};
 use std::cmp::min;
@@ -17,8 +16,7 @@ pub(super) const MOST_TIMEOUT_NS: u64 = 60_000_000_000;
 const MOST_REQUESTS: u32 = 16;
 /// Window units per request.
 const SCALE: u32 = 256;
-/// Safety factor: the kernel counts a datagram with its memory overhead, which doubles its size on
-/// loopback.
+/// Safety factor. The kernel counts each datagram with its memory overhead, which doubles the size on loopback.
 const BUFFER_SHARE: usize = 4;
 
 /// Estimate of the response time.
@@ -136,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_grows_by_one_a_round_trip_and_is_halved_by_a_loss() {
+    fn the_window_grows_by_one_per_round_trip_and_is_halved_by_a_loss() {
         let mut retransmission = Retransmission::of(Transport::Udp).expect("over UDP");
         assert_eq!(retransmission.limit(), 1);
         let mut trips = 0;
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_follows_what_answers_take_and_doubles_up_to_its_bound() {
+    fn the_timeout_follows_the_response_times_and_doubles_up_to_its_maximum() {
         let mut retransmission = Retransmission::of(Transport::Udp).expect("over UDP");
         let (read, commit) = (Procedure::Read as usize, Procedure::Commit as usize);
         assert_eq!(retransmission.due_ns(read, 0, 7), 7 + FIRST_TIMEOUT_NS);

@@ -92,7 +92,7 @@ pub(super) enum Work {
     },
 }
 
-/// The request whose answer a call waits for.
+/// The request for whose answer a call waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
     /// LOOKUP of this directory on the path.

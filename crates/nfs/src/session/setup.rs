@@ -324,7 +324,7 @@ mod tests {
     use super::takes_auth_sys;
 
     #[test]
-    fn auth_sys_is_tried_unless_the_export_lists_nothing_but_others() {
+    fn auth_sys_is_tried_unless_the_export_lists_only_other_flavors() {
         for (flavors, takes) in [
             (&[][..], true),
             (&[0], true),

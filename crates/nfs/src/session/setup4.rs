@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Upper bound on the size of a request or reply without its data: headers, file handles and attributes.
 const AROUND_BYTES: u32 = 4096;
-/// Smallest accepted limit of a server for transfers.
+/// Minimum transfer size that a server must allow.
 const LEAST_BYTES: u32 = 512;
 /// Pause after the first delay by the server; each further pause is twice as long.
 const PAUSE_LEAST_NS: u64 = 20_000_000;

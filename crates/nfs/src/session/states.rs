@@ -33,8 +33,7 @@ impl Conversation {
         self.four = Some(state);
     }
 
-    /// Returns whether the server no longer knows the session, so that nothing can be sent before a new one
-    /// exists.
+    /// Returns whether the server no longer knows the session. If so, nothing can be sent before a new session exists.
     pub fn needs_session(&self) -> bool {
         self.four.as_ref().is_some_and(|state| state.is_gone)
     }
@@ -166,7 +165,7 @@ impl Conversation {
         else {
             return Err(Fault::OtherIo.into());
         };
-        // The file is gone, was reopened meanwhile, or was closed by the first of two transmissions.
+        // The file no longer exists, was reopened meanwhile, or was closed by the first of two transmissions.
         let is_closed = answer.is(Status::Stale)
             || answer.is_one_of(&[Status4::OldStateid])
             || (answer.repeated

@@ -64,7 +64,7 @@ pub(crate) struct Attributes4 {
 }
 
 impl Attributes4 {
-    /// Parses `fattr4`; `asked` are the requested attributes.
+    /// Parses `fattr4`. `asked`: the requested attributes.
     pub(crate) fn parse(reader: &mut Reader<'_>, asked: Bitmap) -> Result<Self, Malformed> {
         let came = Bitmap::parse(reader)?;
         let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);

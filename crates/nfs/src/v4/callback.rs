@@ -3,8 +3,8 @@
 //! recalls.
 //!
 //! CB_GETATTR concerns write delegations, which this client never has; all other operations except CB_RECALL,
-//! CB_RECALL_ANY and CB_RECALL_SLOT concern features that the client never requests. Every call gets a reply;
-//! anything that is not a call ends the connection.
+//! CB_RECALL_ANY and CB_RECALL_SLOT concern features that the client never requests. Every call gets a reply. Any
+//! record that is not a call ends the connection.
 
 use super::state::{Agreed4, Back};
 use crate::status::{Status, Status4, Unaccepted};
@@ -203,7 +203,7 @@ impl Back {
         self.answer.is_empty() && self.number > 0
     }
 
-    /// Executes CB_SEQUENCE (RFC 8881, 20.9); appends its results.
+    /// Executes CB_SEQUENCE (RFC 8881, 20.9) and appends its results.
     fn sequence(
         &mut self,
         reader: &mut Reader<'_>,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recall_is_obeyed_once_however_often_it_comes() {
+    fn a_recall_is_obeyed_once_however_often_it_is_sent() {
         let mut back = Back::default();
         let wish = Wish::Recall(
             Stateid {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_is_refused_and_changes_nothing() {
+    fn a_call_out_of_order_is_refused_and_changes_nothing() {
         let mut back = Back::default();
         let misordered = Status4::SequenceMisordered as u32;
         for (operations, status) in [
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_what_is_never_asked_for_are_refused_each_by_its_word() {
+    fn operations_for_unrequested_features_are_refused_with_their_own_status() {
         for (number, operation, status) in [
             (1, vec![0, 0, 0, 3], Status::BadHandle as u32),
             (2, vec![0, 0, 0, 5], Status::NotSupp as u32),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_and_what_is_cut_off_are_told_so() {
+    fn calls_to_other_programs_and_truncated_calls_get_an_error_reply() {
         let mut back = Back::default();
         let ours = Program(CALLBACK_PROGRAM, CALLBACK_VERSION);
         for (program, procedure, reason) in [

@@ -1,10 +1,10 @@
-//! NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862) as the second dialect of a session: one COMPOUND for each NFSv3
-//! request, and for opens, closes and locks, whose state the server keeps.
+//! NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862) as the second dialect of a session: one COMPOUND replaces each NFSv3
+//! request. Opens, closes and locks are additional COMPOUNDs, because the server keeps their state.
 //!
-//! `operation.rs` writes compounds, `results.rs` parses their results, `attributes.rs` encodes attributes,
-//! `state.rs` keeps the session, its slots and the open files; `callback.rs` handles the server's calls;
-//! `setup.rs` has the compounds that start and end a session. The sequence of requests per call is the same
-//! for all versions (`session/calls.rs`, `session/answers.rs`).
+//! `operation.rs` writes compounds, `results.rs` parses their results, and `attributes.rs` encodes attributes.
+//! `state.rs` keeps the session, its slots and the open files. `callback.rs` handles the server's calls. `setup.rs` has
+//! the compounds that start and end a session. The sequence of requests per call is the same for all versions
+//! (`session/calls.rs`, `session/answers.rs`).
 //!
 //! There are no write delegations (only read delegations are requested), no pNFS, no NFSv4.0, and no
 //! authentication flavor other than AUTH_SYS.

@@ -143,8 +143,8 @@ pub(crate) enum Operation<'a> {
     Renew,
 }
 
-/// Offsets of the fields that are filled in when a message is sent: the arguments of SEQUENCE, and the state
-/// ID of a file, which a restart of the server changes.
+/// Offsets of the fields that are filled in when a message is sent: the arguments of SEQUENCE, and the state ID of a
+/// file. A restart of the server changes state IDs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) sequence: usize,

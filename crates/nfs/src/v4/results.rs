@@ -12,8 +12,7 @@ const NO_DELEGATION: u32 = 0;
 const FOR_READING: u32 = 1;
 const NO_DELEGATION_BECAUSE: u32 = 3;
 const MOST_WHO_BYTES: usize = 1024;
-/// Reasons that are followed by a flag: whether the server will announce when a delegation becomes
-/// available.
+/// Reasons that are followed by a flag. The flag says whether the server will announce that a delegation is available.
 const CONTENTION_AND_RESOURCE: [u32; 2] = [1, 2];
 
 /// Reads the number and status of a result. Fails unless they are those of `operation` and of success.
@@ -91,7 +90,7 @@ pub(crate) fn parse_open(results: &[u8], wants: bool) -> Result<Opened4, Malform
         NO_DELEGATION => {}
         FOR_READING if wants => {
             delegation = Some((Stateid::parse(&mut reader)?, reader.bool()?));
-            // Users who need no ACCESS check (`nfsace4`): irrelevant, because the server checks each READ.
+            // Skip the users who need no ACCESS check (`nfsace4`): the server checks each READ itself.
             reader.bytes(12)?;
             reader.opaque(MOST_WHO_BYTES)?;
         }
@@ -223,7 +222,7 @@ impl<'a> Entries4<'a> {
         Ok(Some((cookie, name)))
     }
 
-    /// Reads, after the last entry of this part, whether the listing ends.
+    /// Reads whether the listing ends. Call it after the last entry of this part.
     pub(crate) fn is_last_part(&mut self) -> Result<bool, Malformed> {
         self.reader.bool()
     }

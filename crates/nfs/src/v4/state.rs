@@ -1,8 +1,8 @@
 //! State of an NFSv4.1 session (RFC 8881, 2.10) and of the client's open files (9.1): data and rules,
 //! without encoding except for SEQUENCE.
 //!
-//! All opens of a client have one owner, so the server keeps one state per file, for all access modes; the
-//! file is closed with its last handle, as in Linux's client.
+//! All opens of a client have one owner, so the server keeps one state per file, for all access modes. The file is
+//! closed with its last handle, as in Linux's client.
 
 use crate::wire::operation4::SEQUENCE;
 use crate::wire::{FileHandle, Malformed, Reader, Stateid, Writer};
@@ -21,7 +21,7 @@ const RESTART_RECLAIM_NEEDED: u32 = 0x100;
 const NOT_CALLED: u32 = 0x601;
 /// The server has revoked state (`ADMIN_STATE_REVOKED`, `RECALLABLE_STATE_REVOKED`).
 const STATE_REVOKED: u32 = 0x60;
-/// Minimum lease time that the client assumes: with less, it would do little but renew its lease.
+/// Minimum lease time that the client assumes. With a shorter one, it would send little but renewals.
 const LEAST_LEASE_S: u32 = 6;
 /// Maximum size of replies that the server must cache.
 const KEPT_REPLY_BYTES: u32 = 2048;
@@ -401,8 +401,7 @@ impl State {
         }
     }
 
-    /// Records that a lock could not be reclaimed: requests keep the old state ID, so that the server refuses
-    /// them.
+    /// Records that a lock could not be reclaimed. Requests keep the old state ID, so that the server refuses them.
     pub(crate) fn lost_locks(&mut self, file: &FileHandle, old: Stateid) {
         if let Some(state) = self.opens.get_mut(file) {
             state.lock = Some(old);
@@ -461,10 +460,10 @@ impl State {
         state.map_or(Stateid::ANONYMOUS, |state| state.lock.unwrap_or(state.stateid))
     }
 
-    /// Records the change attribute after a change by this client. Returns the attribute before and after the
-    /// change. The one before is the one that the client last knew: the protocol does not report it, and
-    /// Linux's client makes the same assumption. Answers arrive in any order, so a value below the known one
-    /// is ignored.
+    /// Records the change attribute after a change by this client. Returns the attribute before and after the change.
+    /// The protocol does not report the attribute before the change, so the one that the client last knew is returned.
+    /// Linux's client makes the same assumption. Answers arrive in any order, so a value below the known one is
+    /// ignored.
     pub(crate) fn changed(&mut self, file: &FileHandle, after: u64) -> (u64, u64) {
         match self.opens.get_mut(file) {
             Some(state) => {
@@ -507,8 +506,8 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::single_range_in_vec_init)] // The vector has one range, not its elements.
-    fn what_is_locked_again_after_a_restart_is_what_was_locked_and_not_given_back() {
+    #[allow(clippy::single_range_in_vec_init)] // The vector contains one range, not the range's elements.
+    fn after_a_restart_exactly_the_ranges_still_locked_are_locked_again() {
         assert_eq!(held(&[(0..10, true), (20..30, true)]), [0..10, 20..30]);
         assert_eq!(held(&[(0..10, true), (5..30, true)]), [0..5, 5..30]);
         assert_eq!(held(&[(0..10, true), (0..10, true)]), [0..10]);

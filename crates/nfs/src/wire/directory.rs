@@ -75,7 +75,7 @@ impl<'a> Entries<'a> {
         }))
     }
 
-    /// Reads, after the last entry of this part, whether the listing ends.
+    /// Reads whether the listing ends. Call it after the last entry of this part.
     pub fn is_last_part(&mut self) -> Result<bool, Malformed> {
         self.reader.bool()
     }

@@ -10,9 +10,9 @@ pub const GETPORT: u32 = 3;
 pub const MNT: u32 = 1;
 /// MOUNT: list of mounts and their clients.
 pub const DUMP: u32 = 2;
-/// MOUNT: an export is no longer in use.
+/// MOUNT: the client no longer uses an export.
 pub const UMNT: u32 = 3;
-/// MOUNT: no export is in use any more.
+/// MOUNT: the client no longer uses any export.
 pub const UMNTALL: u32 = 4;
 /// MOUNT: list of exports.
 pub const EXPORT: u32 = 5;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Initial size of the buffer: enough for several replies without data.
 const FIRST_BYTES: usize = 8192;
-/// Extra space behind a large record, so that one system call also receives the start of the next record.
+/// Extra space after a large record, so that one system call also receives the start of the next record.
 const SLACK_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_joined_wherever_the_stream_is_cut() {
+    fn fragments_are_joined_however_the_stream_is_divided() {
         let mut stream = Vec::new();
         Writer(&mut stream).u32(3);
         stream.extend_from_slice(b"abc\0\0\0\x02de\x80\0\0\x01f\x80\0\0\x02gh\x80\0\0\x04ijkl");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_passes_its_bound_is_refused_and_takes_no_memory() {
+    fn a_record_beyond_its_limit_is_refused_and_takes_no_memory() {
         for stream in [
             &b"\xff\xff\xff\xff"[..],
             b"\x80\0\0\x07abc",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_datagram_is_a_record_whatever_its_first_bytes_say() {
+    fn each_datagram_is_one_record_whatever_its_first_bytes() {
         let mut records = Records::over(Transport::Udp, 6);
         let long = vec![7; 65_507];
         let sent = [&b"\xff\xff\xff\xff"[..], b"", b"a", &long, b"\0\0\0\0"];

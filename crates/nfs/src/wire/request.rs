@@ -8,7 +8,7 @@ use dyno_measure::named_enum;
 
 /// Upper bound on the length of a file name or path (`PATH_MAX` of Linux).
 pub const MAX_NAME_BYTES: usize = 4096;
-/// Upper bound on the data of one WRITE; no server accepts as much.
+/// Upper bound on the data of one WRITE. No server accepts this much.
 const MAX_DATA_BYTES: usize = 1 << 26;
 
 named_enum! {
@@ -62,7 +62,7 @@ impl Payload<'_> {
         self.len() == 0
     }
 
-    /// Appends the length and the data; pages are only added when the message ends.
+    /// Appends the length and the data. Pages are added only when the message ends.
     pub(crate) fn write(&self, writer: &mut Writer<'_>) {
         match self {
             Self::Whole(data) => writer.opaque(data),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_read_as_they_were_written() {
+    fn results_are_parsed_as_they_were_written() {
         let file = FileHandle::of(b"file").expect("short");
         let wcc = Wcc {
             before: Some(FILE.before()),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_any_length_are_read_as_they_were_written() {
+    fn data_of_any_length_are_parsed_as_they_were_written() {
         for length in 0..9_usize {
             let bytes = written(|writer| {
                 Some(FILE).write(writer);

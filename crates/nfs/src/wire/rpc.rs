@@ -42,7 +42,7 @@ pub struct Credential {
     pub gid: u32,
 }
 
-/// A call that is kept until it is answered, because it may have to be sent again.
+/// A call. It is kept until it is answered, because it may have to be sent again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     bytes: Vec<u8>,
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_was_written_is_read_and_answered_with_its_number() {
+    fn a_call_is_parsed_as_written_and_answered_with_its_number() {
         let credential = Credential {
             machine: "here".to_owned(),
             uid: 7,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_is_not_believed_is_told_so() {
+    fn a_rejected_caller_gets_the_reason() {
         let call = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_be_bytes()).collect() };
         let parsed = |numbers: &[u32]| Header::parse(&call(numbers));
         assert_eq!(parsed(&[9, 0, 3]), Ok((9, Err(Rejection::RpcVersion))));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_read_up_to_its_results() {
+    fn a_reply_is_parsed_up_to_its_results() {
         let reply = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|n| n.to_be_bytes()).collect() };
         assert_eq!(
             Body::parse(&reply(&[9, 1, 0, 0, 0, 0, 5])),

@@ -1,4 +1,4 @@
-//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings, each after its length and padded to a
+//! XDR (RFC 4506): numbers of four or eight bytes, and byte strings. Each string follows its length and is padded to a
 //! multiple of four.
 
 use super::{Malformed, MAX_NAME_BYTES};
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn written_values_are_parsed_again() {
         let mut bytes = Vec::new();
         Writer(&mut bytes)
             .u32(7)
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_a_bound_is_malformed() {
+    fn a_value_beyond_its_limit_is_malformed() {
         let mut bytes = Vec::new();
         Writer(&mut bytes).opaque(b"abcde");
         assert_eq!(Reader::new(&bytes).opaque(4), Err(Malformed));

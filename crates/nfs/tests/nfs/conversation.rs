@@ -181,7 +181,7 @@ fn was_written(bytes: u32, stability: u32, verifier: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_server_puts_off_is_asked_again_later_under_another_number_and_counted() {
+fn a_request_that_the_server_delays_is_sent_again_later_under_another_number_and_counted() {
     let mut rig = Rig::new();
     let handle = rig.open();
     rig.begin(&Call::Flush { handle });
@@ -212,7 +212,7 @@ fn what_the_server_puts_off_is_asked_again_later_under_another_number_and_counte
 }
 
 #[test]
-fn a_write_that_was_taken_in_part_goes_on_with_the_rest() {
+fn a_partial_write_continues_with_the_rest() {
     let data: Vec<u8> = (0..=200).collect();
     for in_pages in [false, true] {
         let mut rig = Rig::new();
@@ -252,7 +252,7 @@ fn goes_on_with_the_rest(rig: &mut Rig, data: &[u8]) {
         .expect("well formed")
         .expect("all is taken");
     assert_eq!(ended.result, Ok(Reply::Written { bytes: 201 }));
-    // Another run of the server has the second part: the promise of the first one counts.
+    // A restarted server has the second part: the verifier of the first part applies.
     let stored = ended.piggyback.stored.expect("is told");
     assert_eq!(
         (stored.stability, stored.verifier),
@@ -261,7 +261,7 @@ fn goes_on_with_the_rest(rig: &mut Rig, data: &[u8]) {
 }
 
 #[test]
-fn a_write_that_is_larger_than_the_server_takes_goes_out_in_parts() {
+fn a_write_larger_than_the_servers_maximum_is_sent_in_parts() {
     let data: Vec<u8> = (0..10_001_u32).map(|number| (number % 251) as u8).collect();
     for in_pages in [false, true] {
         let mut rig = Rig::new();
@@ -302,7 +302,7 @@ fn a_write_that_is_larger_than_the_server_takes_goes_out_in_parts() {
 }
 
 #[test]
-fn a_read_that_came_in_part_is_joined() {
+fn a_partial_read_is_joined() {
     let mut rig = Rig::new();
     let handle = rig.open();
     rig.begin(&Call::Read {
@@ -325,7 +325,7 @@ fn a_read_that_came_in_part_is_joined() {
 }
 
 #[test]
-fn of_what_was_sent_twice_a_refusal_may_mean_that_it_was_done() {
+fn after_a_repeated_request_a_refusal_may_mean_success() {
     for (call, status) in [
         (Call::Delete { path: "file" }, NOENT),
         (Call::RemoveDirectory { path: "file" }, NOENT),
@@ -366,11 +366,11 @@ fn of_what_was_sent_twice_a_refusal_may_mean_that_it_was_done() {
     }
 }
 
-/// A refused removal reports nothing about the directory.
+/// A refused removal without attributes of the directory.
 const NOTHING_OF_IT: [u8; 8] = [0; 8];
 
 #[test]
-fn over_udp_what_is_not_answered_in_time_is_sent_again_with_its_number_and_counted() {
+fn over_udp_a_request_without_an_answer_in_time_is_sent_again_with_its_number_and_counted() {
     let mut rig = Rig::over(Transport::Udp);
     rig.begin(&Call::Delete { path: "file" });
     let first = rig.sent();
@@ -385,7 +385,7 @@ fn over_udp_what_is_not_answered_in_time_is_sent_again_with_its_number_and_count
     let ended = rig.answer(second.xid, NOENT, &NOTHING_OF_IT);
     let ended = ended.expect("well formed").expect("ended");
     assert_eq!(ended.result, Ok(Reply::Done), "the first has removed it");
-    // The answer to the first transmission also arrives, and datagrams that are not answers.
+    // The answer to the first transmission also arrives, and so do datagrams that are not answers.
     for datagram in [second.xid, 77] {
         assert!(rig
             .answer(datagram, OK, &NOTHING_OF_IT)
@@ -401,7 +401,7 @@ fn over_udp_what_is_not_answered_in_time_is_sent_again_with_its_number_and_count
 }
 
 #[test]
-fn over_udp_an_answer_that_was_late_counts_where_its_request_is_not_yet_sent_again() {
+fn over_udp_a_late_answer_counts_if_its_request_has_not_been_sent_again() {
     let mut rig = Rig::over(Transport::Udp);
     let removal = Call::Delete { path: "file" };
     let departures = |rig: &mut Rig| {
@@ -440,7 +440,7 @@ fn over_udp_an_answer_that_was_late_counts_where_its_request_is_not_yet_sent_aga
 }
 
 #[test]
-fn over_udp_no_more_is_asked_for_than_the_socket_has_room_for() {
+fn over_udp_outstanding_answers_fit_into_the_socket_buffer() {
     let mut rig = Rig::over(Transport::Udp);
     let handle = rig.open();
     rig.conversation.set_receive_buffer(8 * 4096);
@@ -460,7 +460,7 @@ fn over_udp_no_more_is_asked_for_than_the_socket_has_room_for() {
 }
 
 #[test]
-fn a_directory_on_the_way_that_was_made_anew_is_looked_up_again() {
+fn a_recreated_directory_on_the_path_is_looked_up_again() {
     let mut rig = Rig::new();
     for expected in [Procedure::Lookup, Procedure::Lookup] {
         if expected == Procedure::Lookup && rig.conversation.is_quiet() {
@@ -484,7 +484,7 @@ fn a_directory_on_the_way_that_was_made_anew_is_looked_up_again() {
 }
 
 #[test]
-fn what_breaks_the_protocol_ends_the_session() {
+fn a_protocol_violation_ends_the_session() {
     let read = |results: Vec<u8>| {
         let mut rig = Rig::new();
         let handle = rig.open();
@@ -545,7 +545,7 @@ fn what_breaks_the_protocol_ends_the_session() {
 
 proptest! {
     #[test]
-    fn whatever_a_server_answers_calls_end_or_fail(is_udp in any::<bool>(), answers in prop::collection::vec(
+    fn calls_end_or_fail_whatever_the_server_answers(is_udp in any::<bool>(), answers in prop::collection::vec(
         (any::<bool>(), prop_oneof![Just(0_u32), Just(2), Just(70), Just(10_008), any::<u32>()],
          prop::collection::vec(prop_oneof![3 => Just(0_u8), 2 => Just(1_u8), 1 => any::<u8>()], 0..300)),
         1..30,

@@ -1,10 +1,10 @@
-//! Responses that were damaged at random: no panic, and the same result however they are divided.
+//! Randomly damaged responses cause no panic, and give the same result however they are divided.
 
 use dyno_http::{Limits, ResponseReader};
 use dyno_s3::{fuzz_documents, Answer};
 use proptest::prelude::*;
 
-/// The same responses with which the fuzz target begins. Their first byte is not of the response.
+/// The responses with which the fuzz target also begins. Their first byte is not part of the response.
 const SEEDS: [&[u8]; 8] = [
     include_bytes!("../../../../fuzz/seeds/s3_answer/complete"),
     include_bytes!("../../../../fuzz/seeds/s3_answer/copy"),
@@ -94,7 +94,7 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> String {
 
 proptest! {
     #[test]
-    fn a_damaged_response_is_read_or_refused(
+    fn a_damaged_response_is_parsed_or_refused(
         seed in 0..SEEDS.len(),
         damages in prop::collection::vec(damage(), 0..8),
         piece in 1..60_usize,

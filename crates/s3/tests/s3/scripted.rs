@@ -1,4 +1,4 @@
-//! The client against a server that sends what a test prescribes, and the requests that it gets.
+//! The client against a server that sends prescribed answers and records the requests.
 
 use dyno_http::{Connecting, Connection, Limits, PlainTcp};
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const TIMEOUT_NS: u64 = 30_000_000_000;
 
-/// Returns a request: its head, and the body that its length declares.
+/// Reads a request. Returns its head, and the body of the declared length.
 fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -101,7 +101,7 @@ fn call() -> Call {
     Call::new(monotonic_ns())
 }
 
-/// Performs a GET of a part against one answer.
+/// Performs a GET of a part, to which the server sends `answer`.
 fn get_part(answer: &'static str) -> Result<(Option<u64>, Vec<u8>), Failure> {
     let (address, _requests) = serve(vec![answer]);
     run(address, UNSIGNED, |mut client| async move {
@@ -177,7 +177,7 @@ fn a_chunked_put_declares_the_length_of_its_frames() {
 }
 
 #[test]
-fn a_part_of_an_object_is_passed_on_and_another_answer_is_an_error() {
+fn a_part_of_an_object_is_passed_on_and_any_other_answer_is_an_error() {
     let part = get_part("HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n\r\n2345");
     assert_eq!(part, Ok((Some(4), b"2345".to_vec())));
     let fault = |answer| get_part(answer).expect_err("not a part").fault;
@@ -191,7 +191,7 @@ fn a_part_of_an_object_is_passed_on_and_another_answer_is_an_error() {
 }
 
 #[test]
-fn nothing_is_sent_twice() {
+fn no_request_is_sent_twice() {
     let ok = "HTTP/1.1 200 OK\r\nETag: x\r\nContent-Length: 0\r\n\r\n";
     let (address, requests) = serve(vec![ok, "", ok]);
     let results = run(address, UNSIGNED, |mut client| async move {
@@ -208,7 +208,7 @@ fn nothing_is_sent_twice() {
 }
 
 #[test]
-fn a_success_that_is_an_error_or_no_document_fails() {
+fn an_error_or_an_invalid_document_with_a_success_status_fails() {
     let (address, _requests) = serve(vec![
         "HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n<Error><Code>InternalError</Code></Error>",
         "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
@@ -263,7 +263,7 @@ fn a_multipart_upload_names_its_parts_in_order() {
 }
 
 #[test]
-fn no_such_upload_is_a_list_without_uploads_and_another_error_is_none() {
+fn no_such_upload_means_no_uploads_and_any_other_error_fails() {
     let (address, _requests) = serve(vec![
         "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\n<Error><Code>NoSuchUpload</Code></Error>",
         "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\n\r\n<Error><Code>NoSuchBucket</Code></Error>",
@@ -277,7 +277,7 @@ fn no_such_upload_is_a_list_without_uploads_and_another_error_is_none() {
 }
 
 #[test]
-fn requests_are_counted_by_their_names_in_s3_whatever_the_answer() {
+fn requests_are_counted_under_their_names_in_s3_whatever_the_answer() {
     let (address, _requests) = serve(vec![
         "HTTP/1.1 200 OK\r\nETag: x\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",

@@ -1,4 +1,4 @@
-//! Signatures are those of botocore, recorded by `record_vectors.py`.
+//! Compares signatures with those of botocore, recorded by `record_vectors.py`.
 
 use dyno_s3::{Credentials, RequestHead, Signer};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn method(name: &str) -> &'static str {
 }
 
 #[test]
-fn requests_have_the_signatures_of_botocore() {
+fn requests_have_the_same_signatures_as_in_botocore() {
     let recorded: Value = serde_json::from_str(include_str!("vectors.json")).expect("JSON");
     let vectors = recorded["vectors"].as_array().expect("vectors");
     assert!(vectors.len() >= 30);
@@ -53,9 +53,9 @@ fn requests_have_the_signatures_of_botocore() {
     }
 }
 
-/// A signer is used for days: the key and the scope follow the date.
+/// A signer may be used for days. Its key and scope must follow the date.
 #[test]
-fn one_signer_goes_on_over_midnight() {
+fn one_signer_works_across_midnight() {
     let recorded: Value = serde_json::from_str(include_str!("vectors.json")).expect("JSON");
     let credentials = Credentials {
         key_id: recorded["key"][0].as_str().expect("an ID").to_owned(),

@@ -47,7 +47,7 @@ fn negotiate() -> Vec<u8> {
 struct Proof {
     lm: Vec<u8>,
     nt: Vec<u8>,
-    /// Encrypts the session key in transit.
+    /// Key that encrypts the session key in transit.
     exchange_key: [u8; 16],
     /// Whether the server sent a timestamp and therefore requires an integrity code (MIC) over all three
     /// messages.
@@ -58,8 +58,8 @@ impl Logon {
     /// Returns the token of the second SESSION_SETUP, and the session key that applies if the server
     /// accepts the log-on.
     ///
-    /// `challenge_token` is the token of the first response; `client_nonce` and `exported_key` are random;
-    /// `filetime` is the current time (in 100 ns since 1601), used only if the server sends no timestamp.
+    /// `challenge_token` is the token of the first response. `client_nonce` and `exported_key` are random. `filetime`
+    /// is the current time (in 100 ns since 1601). It is used only if the server sends no timestamp.
     ///
     /// # Errors
     /// The challenge is malformed, unsupported or a rejection.
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_integrity_code_is_made_as_windows_makes_it() {
+    fn the_integrity_code_is_computed_as_in_windows() {
         // Compares the code that Windows sent with the one that this client computes over the same three
         // messages.
         let message =
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_tells_the_time_gets_it_back_with_an_integrity_code() {
+    fn a_server_that_sends_the_time_gets_it_back_with_an_integrity_code() {
         let mut challenge = bytes(CHALLENGE);
         challenge.truncate(challenge.len() - 4);
         challenge.extend(bytes("0700 0800 1122334455667788 00000000"));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_challenge_is_refused_without_a_panic() {
+    fn a_malformed_challenge_is_refused_without_a_panic() {
         let challenge = bytes(CHALLENGE);
         for length in 0..challenge.len() {
             assert_eq!(

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_as_short_as_they_can_be() {
+    fn numbers_have_the_minimal_length() {
         for (number, expected) in [
             (0, &[2, 1, 0][..]),
             (127, &[2, 1, 127]),

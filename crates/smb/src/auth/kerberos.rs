@@ -58,8 +58,7 @@ impl ServiceTicket {
     /// # Errors
     /// `TicketExpired` or `NotEncrypted`.
     pub fn request(&self, fresh: &Fresh) -> Result<Request<'_>, AuthError> {
-        // The time by the KDC's clock: the server compares it with its own clock, which should follow the
-        // KDC's.
+        // Use the KDC's time: the server compares it with its own clock, which should agree with the KDC's.
         let now_us = fresh.now_us.saturating_add_signed(self.clock_offset_us);
         let (now_s, microseconds) = (now_us / 1_000_000, (now_us % 1_000_000) as u32);
         if now_s >= self.ends_s {
@@ -279,7 +278,7 @@ mod tests {
     use proptest::prelude::*;
 
     const TICKET: &[u8] = &[0x61, 3, 4, 1, 9];
-    /// 2026-11-23 13:46:07.25 minus the 2.5 s by which the cache's KDC is ahead.
+    /// 2026-11-23 13:46:07.25 by the KDC's clock, which is 2.5 s ahead in the test cache.
     const NOW_US: u64 = 1_795_441_567_250_000 - 2_500_000;
 
     fn ticket() -> ServiceTicket {
@@ -349,7 +348,7 @@ mod tests {
     const TIME_SENT: &str = "20261123134607Z";
 
     #[test]
-    fn a_request_has_the_ticket_and_an_authenticator_that_its_key_opens() {
+    fn a_request_has_the_ticket_and_an_authenticator_encrypted_with_its_key() {
         let ticket = ticket();
         let request = ticket.request(&fresh(NOW_US)).expect("it is valid");
         let place = |part: &[u8]| {
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_key_counts_where_it_has_one_and_else_ours() {
+    fn the_servers_key_is_used_if_it_sent_one_and_otherwise_ours() {
         let of = |subkey| session_key(&answer(AP_REP, &proof(&[7; 32], TIME_SENT, 250_000, subkey)));
         assert_eq!(of(None), Ok(vec![9; 32]));
         assert_eq!(of(Some(&[5; 32])), Ok(vec![5; 32]));
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_not_read_the_ticket_is_not_the_server() {
+    fn a_server_that_cannot_read_the_ticket_is_refused() {
         let of = |key: &[u8], time, microseconds| {
             session_key(&answer(AP_REP, &proof(key, time, microseconds, None)))
         };
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_kerberos_is_told_by_its_name() {
+    fn a_kerberos_error_is_shown_by_its_name() {
         let fields = [
             element(field(0), &[&integer(5)]),
             element(field(1), &[&integer(30)]),
@@ -419,15 +418,15 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_that_has_ended_is_not_used() {
+    fn an_expired_ticket_is_not_used() {
         let ticket = ticket();
         let at = |unix_s: u64| ticket.request(&fresh(unix_s * 1_000_000)).map(|_| ());
         assert_eq!(at(1_999_999_997), Ok(()));
-        assert_eq!(at(1_999_999_998), Err(AuthError::TicketExpired)); // by the KDC's clock
+        assert_eq!(at(1_999_999_998), Err(AuthError::TicketExpired)); // By the KDC's clock.
     }
 
     #[test]
-    fn times_are_written_as_kerberos_has_them() {
+    fn times_have_the_format_of_kerberos() {
         assert_eq!(kerberos_time(0), "19700101000000Z");
         assert_eq!(kerberos_time(951_782_400), "20000229000000Z");
         assert_eq!(kerberos_time(1_795_441_567), TIME_SENT);
@@ -436,7 +435,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_server_answers_ends_without_a_panic(
+        fn no_answer_of_a_server_causes_a_panic(
             bytes in proptest::collection::vec(any::<u8>(), 0..80),
             place in 0usize..200,
             value: u8,

@@ -1,7 +1,7 @@
 //! Authentication in SESSION_SETUP: NTLMv2 (MS-NLMP) or Kerberos (RFC 4120) inside SPNEGO (RFC 4178).
 //!
-//! Pure: bytes in, bytes out; randomness and time are arguments. A log-on by NTLM takes two tokens of the client
-//! and one of the server; a log-on by Kerberos takes one token of each:
+//! Pure: bytes in, bytes out. Randomness and time are arguments. A log-on by NTLM takes two tokens from the client and
+//! one from the server. A log-on by Kerberos takes one token from each:
 //!
 //! ```text
 //! client: first_token()                     -> SESSION_SETUP request
@@ -14,10 +14,10 @@
 //!         request.session_key(token of response)  -> session key, after the server has proven that it read the ticket
 //! ```
 //!
-//! The server side of NTLM serves the reference server and tests. Each log-on offers a single mechanism, so no
-//! third party can downgrade it, and the server's `mechListMIC` is not verified; the client sends its own, like
-//! Windows clients. There are no requests to a KDC, no NTLMv1, LM, channel bindings or service names (a server
-//! with `SmbServerNameHardeningLevel` above 0 refuses this client).
+//! The server side of NTLM serves the reference server and tests. Each log-on offers a single mechanism, so no third
+//! party can downgrade it. The server's `mechListMIC` is therefore not verified. The client sends its own, like Windows
+//! clients. There are no requests to a KDC, no NTLMv1, LM, channel bindings or service names (a server with
+//! `SmbServerNameHardeningLevel` above 0 refuses this client).
 
 mod client;
 mod der;
@@ -45,7 +45,7 @@ pub enum AuthError {
     #[error("an authentication token is malformed")]
     Malformed,
     /// The other side uses another mechanism, or does not support NTLMv2 with 128-bit keys.
-    #[error("the other side does not support NTLMv2 with 128-bit keys, or the Kerberos that was offered")]
+    #[error("the other side does not support NTLMv2 with 128-bit keys, or not the offered kind of Kerberos")]
     Unsupported,
     /// The server ended the negotiation.
     #[error("the log-on was rejected")]

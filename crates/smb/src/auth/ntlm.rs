@@ -107,7 +107,7 @@ pub(super) fn begin(kind: u32) -> Vec<u8> {
     [&SIGNATURE[..], &kind.to_le_bytes()].concat()
 }
 
-/// Returns `N` bytes of a received message, from `offset` on.
+/// Returns `N` bytes of a received message, starting at `offset`.
 pub(super) fn at<const N: usize>(message: &[u8], offset: usize) -> Result<[u8; N], AuthError> {
     let rest = message.get(offset..).and_then(<[u8]>::first_chunk);
     rest.copied().ok_or(AuthError::Malformed)
@@ -255,7 +255,7 @@ mod tests {
     use crate::crypto::vectors::{array, bytes, BLOG_SESSION_KEY, BLOG_SESSION_SETUPS, BLOG_SIGNED_RESPONSE};
 
     #[test]
-    fn the_key_of_a_password_is_the_published_one() {
+    fn the_key_of_a_password_equals_the_published_one() {
         // MS-NLMP 4.2.4.1.1.
         let key = password_key("User", "Password", "Domain");
         assert_eq!(key, array("0c868a403bfd7a93a3001ef22ef02e3f"));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_conversation_has_the_codes_that_we_make() {
+    fn the_codes_of_the_published_conversation_are_reproduced() {
         let session_key = array(BLOG_SESSION_KEY);
         let last = bytes(BLOG_SESSION_SETUPS[2].0);
         let response = spnego::parse_response(&last[64 + 24..], Mechanism::Ntlm).expect("well formed");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn names_survive_their_encoding() {
+    fn names_survive_encoding_and_decoding() {
         assert_eq!(text(&utf16("Jörg 𝄞")), Ok("Jörg 𝄞".to_owned()));
         assert_eq!(text(&[0x41]), Err(AuthError::Malformed));
         assert_eq!(text(&[0x00, 0xd8]), Err(AuthError::Malformed));

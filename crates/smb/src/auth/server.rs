@@ -63,8 +63,8 @@ fn completed(mic: Option<&[u8]>) -> Vec<u8> {
 }
 
 impl Acceptor {
-    /// Answers a client's first token with a challenge: returns the token and the state to keep. `nonce` is
-    /// random, `filetime` is the current time (in 100 ns since 1601).
+    /// Answers a client's first token with a challenge. Returns the token and the state to keep. `nonce` is random,
+    /// `filetime` is the current time (in 100 ns since 1601).
     ///
     /// # Errors
     /// The token is malformed or unsupported.
@@ -81,8 +81,8 @@ impl Acceptor {
         if asked & flags::NEEDED != flags::NEEDED {
             return Err(AuthError::Unsupported);
         }
-        // SMB never seals with NTLM, but a client that intends to encrypt requests SEAL and takes a missing
-        // flag as an attack.
+        // SMB never seals with NTLM. But a client that intends to encrypt requests SEAL, and treats a missing flag as
+        // an attack.
         let possible = asked & (flags::OURS | flags::SEAL);
         let agreed = possible | flags::TARGET_INFO | flags::TARGET_TYPE_SERVER | flags::VERSION;
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_challenge_has_the_names_of_the_host_in_the_domain_name_system() {
+    fn the_challenge_has_the_dns_names_of_the_host() {
         let (token, _) = challenge();
         let response = spnego::parse_response(&token, Mechanism::Ntlm).expect("well formed");
         let parsed = ntlm::Challenge::parse(response.token.expect("a token")).expect("a challenge");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_come_to_the_same_key() {
+    fn both_sides_derive_the_same_key() {
         let (second, key, challenged) = answer(&logon("Bench", "päss"));
         let Ok(Identity::User {
             session_key,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_exchange_of_keys_both_take_the_same_other_one() {
+    fn without_a_key_exchange_both_sides_derive_another_common_key() {
         let mut first = first_token();
         let place = first.len() - 32 + 12 - 8;
         assert_eq!(first[place..place + 4], flags::OURS.to_le_bytes());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_apart() {
+    fn other_users_and_wrong_passwords_are_distinguished() {
         let (second, _, challenged) = answer(&logon("bench", "secret"));
         assert_eq!(
             challenged.identify(&second, "other", "secret"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_another_challenge_proves_nothing() {
+    fn an_answer_to_another_challenge_is_refused() {
         let (second, _, _) = answer(&logon("bench", "secret"));
         let acceptor = Acceptor { name: "R".into() };
         let (_, other) = acceptor
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_changed_on_the_way_nobody_gets_in_with_another_key() {
+    fn no_change_in_transit_lets_anybody_in_with_another_key() {
         let (second, key, challenged) = answer(&logon("bench", "secret"));
         let mut accepted = 0;
         for place in 0..second.len() {
@@ -329,8 +329,7 @@ mod tests {
             }
             let _ = challenged.identify(&second[..place], "bench", "secret");
         }
-        // The integrity code covers every byte of the NTLM message. SPNEGO tags around it may differ
-        // without harm.
+        // The integrity code covers every byte of the NTLM message. Changed SPNEGO tags around it are harmless.
         assert!(accepted < 10, "{accepted} changes went unnoticed");
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_written_as_windows_writes_them() {
+    fn tokens_are_written_as_in_windows() {
         let first = published(0, 24);
         let init = parse_init(&first).expect("well formed");
         assert_eq!(init.mechanisms, mechanisms(Mechanism::Ntlm));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_too_long_is_refused_without_a_panic() {
+    fn a_truncated_or_too_long_token_is_refused_without_a_panic() {
         for (token, is_init) in [(published(0, 24), true), (published(1, 8), false)] {
             for length in 0..token.len() {
                 let cut = &token[..length];
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn another_mechanism_is_told_from_a_broken_token() {
+    fn another_mechanism_is_distinguished_from_a_malformed_token() {
         let mut token = published(1, 8);
         let place = token
             .windows(10)

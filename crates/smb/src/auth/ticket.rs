@@ -1,7 +1,7 @@
 //! A Kerberos service ticket, read from a credential cache of MIT Kerberos (file format 4).
 //!
-//! The user gets the ticket before the load starts; log-ons need nothing else. This module contacts no KDC
-//! and reads no passwords or keytabs.
+//! The user gets the ticket before the load starts. Log-ons need nothing else. This module contacts no KDC and reads no
+//! passwords or keytabs.
 
 use super::der::{element, field, integer, SEQUENCE, TEXT};
 use picky_krb::crypto::{Cipher, CipherSuite};
@@ -12,7 +12,7 @@ const FORMAT: [u8; 2] = [5, 4];
 /// Tag of the header field with the KDC's clock offset: the seconds and microseconds by which the KDC is
 /// ahead.
 const CLOCK_OFFSET: u16 = 1;
-/// MIT caches store their settings as tickets of this realm.
+/// MIT caches store settings as tickets of this realm.
 const SETTINGS_REALM: &[u8] = b"X-CACHECONF:";
 /// Upper bound on the size of a ticket, which must fit into the token of a SESSION_SETUP (at most 65,535
 /// bytes).
@@ -28,7 +28,7 @@ pub enum TicketError {
     #[error("the credential cache has no ticket for cifs/HOST")]
     NotThere,
     /// The ticket's key is for an unsupported cipher, with this Kerberos encryption type.
-    #[error("the ticket's key is of encryption type {0}; only AES (17 and 18) is supported")]
+    #[error("the ticket's key has encryption type {0}; only AES (17 and 18) is supported")]
     Cipher(u16),
     /// The ticket is too long for a log-on. The value is its length in bytes.
     #[error("the ticket has {0} bytes, more than a log-on over SMB can carry")]
@@ -297,7 +297,7 @@ pub(super) mod tests {
         text
     }
 
-    /// Returns a cache whose KDC is 2.5 s ahead.
+    /// Returns a cache that says that the KDC's clock is 2.5 s ahead.
     pub fn cache(credentials: &[Vec<u8>]) -> Vec<u8> {
         let mut text = vec![5, 4, 0, 12, 0, 1, 0, 8, 0, 0, 0, 2, 0, 7, 0xa1, 0x20];
         text.extend(principal(b"DYNO.TEST", &[b"alice"]));
@@ -321,7 +321,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_can_not_be_used_is_named() {
+    fn the_reason_why_a_cache_is_unusable_is_reported() {
         let of = |credentials: &[Vec<u8>]| ServiceTicket::of_cache(&cache(credentials)).map(|_| ());
         let cifs: &[&[u8]] = &[b"cifs", b"a"];
         assert_eq!(of(&[]), Err(TicketError::NotThere));
@@ -345,7 +345,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_cache_that_is_cut_or_changed_is_refused_without_a_panic() {
+    fn a_truncated_or_changed_cache_is_refused_without_a_panic() {
         let whole = cache(&[credential(&[b"cifs", b"a"], 17, &[2; 16], b"ticket")]);
         let first = whole.len() - credential(&[b"cifs", b"a"], 17, &[2; 16], b"ticket").len();
         for length in 0..whole.len() {

@@ -110,7 +110,7 @@ impl Aead {
         }
     }
 
-    /// CCM uses 11 bytes of the nonce field, GCM 12.
+    /// CCM uses 11 bytes of the nonce field, and GCM uses 12.
     fn encrypt(&self, nonce: &[u8; 16], authenticated: &[u8], body: &mut [u8]) -> Option<Tag> {
         let (short, long) = (nonce[..11].into(), nonce[..12].into());
         let tag = match self {
@@ -149,8 +149,7 @@ impl Sealer {
         Self::of_channel(cipher, key, 0)
     }
 
-    /// Creates a sealer for a further connection of the session. No two connections may have the same
-    /// number.
+    /// Creates a sealer for another connection of the session. Each connection needs a different number.
     pub fn of_channel(cipher: Cipher, key: &CipherKey, channel: u16) -> Self {
         Self {
             aead: Aead::new(cipher, key),
@@ -159,7 +158,7 @@ impl Sealer {
         }
     }
 
-    /// Encrypts a frame in place: [`TRANSFORM_BYTES`] of space, then the plain messages.
+    /// Encrypts a frame in place. The frame is [`TRANSFORM_BYTES`] of space, followed by the plain messages.
     ///
     /// # Errors
     /// The frame can't be encrypted, or the key has encrypted 2^64 frames.
@@ -270,7 +269,7 @@ mod tests {
         FAB9531CFDD4C551D47F3C73124BB4590A45052B694048B991CCF5";
 
     #[test]
-    fn the_published_frames_of_3_0_come_out() {
+    fn the_published_frames_of_3_0_are_reproduced() {
         let session_key: [u8; 16] = array("B4546771B515F766A86735532DD6C4F0");
         let keys = Keys::derive(Dialect::Smb300, Some(Cipher::Aes128Ccm), &session_key, &[0; 64]);
         let mut sealed = frame(&bytes(CCM_PLAIN));
@@ -313,7 +312,7 @@ mod tests {
         82E03C9E18A050FF0EA1C967";
 
     #[test]
-    fn the_published_frames_of_3_1_1_come_out() {
+    fn the_published_frames_of_3_1_1_are_reproduced() {
         let session_key: [u8; 16] = array("419FDDF34C1E001909D362AE7FB6AF79");
         let cipher = Cipher::Aes128Gcm;
         let keys = Keys::derive(Dialect::Smb311, Some(cipher), &session_key, &array(GCM_PREAUTH));
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_under_the_same_key_alone() {
+    fn a_sealed_frame_opens_only_with_the_same_key() {
         for cipher in Cipher::ALL {
             let keys = keys(cipher);
             let mut sealer = Sealer::new(cipher, &keys.client_to_server);
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_bit_keeps_a_frame_shut() {
+    fn a_frame_with_any_changed_bit_does_not_open() {
         for cipher in Cipher::ALL {
             let keys = keys(cipher);
             let mut sealed = frame(&[7; 70]);
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_or_nonce_left_is_not_sealed() {
+    fn a_frame_without_space_or_a_sealer_without_nonces_is_refused() {
         let cipher = Cipher::Aes256Gcm;
         let mut sealer = Sealer::new(cipher, &keys(cipher).client_to_server);
         assert_eq!(sealer.seal(SESSION, &mut [0; TRANSFORM_BYTES - 1]), Err(Unsealed));
@@ -399,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn no_nonce_comes_twice() {
+    fn no_nonce_is_used_twice() {
         let cipher = Cipher::Aes128Gcm;
         let mut nonces = std::collections::HashSet::new();
         for channel in [0, 1, u16::MAX] {

@@ -31,7 +31,7 @@ impl fmt::Debug for CipherKey {
 pub struct Keys {
     /// Signs messages in both directions.
     pub signing: [u8; 16],
-    /// Encrypts the client's messages. Before SMB 3.0, which introduced encryption, it is unused.
+    /// Encrypts the client's messages. Unused before SMB 3.0, which introduced encryption.
     pub client_to_server: CipherKey,
     /// Encrypts the server's messages.
     pub server_to_client: CipherKey,
@@ -131,7 +131,7 @@ mod tests {
     // Microsoft, "SMB 2 and SMB 3 security in Windows 10: the anatomy of signing and cryptographic keys"
     // (2017), appendix; and "Encryption in SMB 3.0: a protocol perspective" (2012).
     #[test]
-    fn the_published_keys_of_3_0_come_out() {
+    fn the_published_keys_of_3_0_are_derived() {
         check(
             &keys(Dialect::Smb300, "7CD451825D0450D235424E44BA6E78CC"),
             "0B7E9C5CAC36C0F6EA9AB275298CEDCE",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_keys_of_3_1_1_come_out() {
+    fn the_published_keys_of_3_1_1_are_derived() {
         check(
             &keys(Dialect::Smb311, BLOG_SESSION_KEY),
             "73FE7A9A77BEF0BDE49C650D8CCB5F76",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_256_bits_are_not_longer_versions_of_those_of_128() {
+    fn keys_of_256_bits_do_not_extend_those_of_128() {
         let of = |cipher| Keys::derive(Dialect::Smb311, Some(cipher), &[7; 16], &[9; 64]);
         let (short, long) = (of(Cipher::Aes128Gcm), of(Cipher::Aes256Gcm));
         assert_eq!(short.client_to_server.bytes().len(), 16);

@@ -1,6 +1,6 @@
 //! Keys, signatures, encryption and the hash over the negotiation (MS-SMB2 3.1.4, 3.1.5), for both sides.
 //!
-//! Pure: bytes in, bytes out. In the order of a connection's life:
+//! Pure: bytes in, bytes out. A connection uses these types in this order:
 //!
 //! * [`Preauth`]: `new()`, then `update(message)` with each NEGOTIATE and SESSION_SETUP message (from its header
 //!   on, without the frame length) except the last response; `value()` enters the key derivation of 3.1.1. It is

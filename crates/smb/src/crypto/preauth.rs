@@ -37,7 +37,7 @@ mod tests {
     use crate::crypto::vectors::{bytes, BLOG_NEGOTIATE, BLOG_PREAUTH, BLOG_SESSION_SETUPS};
 
     #[test]
-    fn the_published_conversation_gives_the_published_values() {
+    fn the_published_conversation_gives_the_published_hashes() {
         let mut preauth = Preauth::new();
         for (message, value) in BLOG_NEGOTIATE.iter().chain(&BLOG_SESSION_SETUPS) {
             preauth.update(&bytes(message));

@@ -95,8 +95,8 @@ fn code<M: Mac + Clone>(prepared: &M, before: &[u8], after: &[u8]) -> hmac::dige
     state.finalize().into_bytes()
 }
 
-/// Computes GMAC: GCM of an empty plaintext with the message as additional data (NIST SP 800-38D, section
-/// 3). The parts of the message are hashed in place; all but the last consist of whole blocks.
+/// Computes GMAC: GCM of an empty plaintext with the message as additional data (NIST SP 800-38D, section 3). The parts
+/// of the message are hashed in place. All but the last consist of whole blocks.
 fn gmac(cipher: &Aes128, prepared: &GHash, before: &[u8], after: &[u8]) -> [u8; 16] {
     let mut hash = prepared.clone();
     hash.update_padded(before);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_verifies_and_any_changed_bit_does_not() {
+    fn a_signed_message_verifies_but_not_with_any_changed_bit() {
         for algorithm in SigningAlgorithm::ALL {
             let signer = Signer::new(algorithm, &[3; 16]);
             for length in [64, 65, 79, 80, 81, 200] {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn hmac_is_the_first_half_over_a_zeroed_signature() {
+    fn hmac_is_computed_over_a_zeroed_signature_and_truncated() {
         let message = signed(SigningAlgorithm::HmacSha256, &[5; 16], &message(100));
         let mut zeroed = message.clone();
         zeroed[48..64].fill(0);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn gmac_is_gcm_of_nothing_with_the_nonce_of_the_specification() {
+    fn gmac_is_gcm_of_an_empty_text_with_the_specified_nonce() {
         let of = |flags: u8, command: u8, last: [u8; 4]| {
             let mut message = message(123);
             message[FLAGS_AT] = flags;

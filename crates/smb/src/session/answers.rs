@@ -16,12 +16,12 @@ use dyno_files::{Break, Caching, Grant, Info, LeaseKey, Reply, SpaceInfo};
 use dyno_measure::Failure;
 use std::ops::Range;
 
-/// Maximum number of interim responses to one request. The first one is enough; further ones carry no
+/// Maximum number of interim responses to one request. The first one is enough, because further ones carry no
 /// information.
 const MAX_INTERIMS: u32 = 8;
 
 impl Conversation {
-    /// Processes received data up to the next event; None if more data must arrive first.
+    /// Processes received data up to the next event. Returns None if more data must arrive first.
     pub fn receive(&mut self, inbox: &mut Inbox) -> Result<Option<Incoming>, Failure> {
         if let Some((id, result)) = self.ended_at_once.pop_front() {
             return Ok(Some(Incoming::Ended(id, result, 0..0)));
@@ -84,9 +84,9 @@ impl Conversation {
         }
     }
 
-    /// Returns whether the request can be repeated and the server may have refused it because of its channel
-    /// sequence (MS-SMB2 3.3.5.2.10): either a request with a later sequence overtook it, or the request is
-    /// itself a repetition and the server is still processing requests of an earlier connection.
+    /// Returns whether the request can be repeated and the server may have refused it because of its channel sequence
+    /// (MS-SMB2 3.3.5.2.10). Either a request with a later sequence overtook it, or the request is a repetition and the
+    /// server is still processing requests of an earlier connection.
     fn is_outrun(&self, index: usize, request: &Outstanding) -> bool {
         let running = self.running.get(index).and_then(Option::as_ref);
         let is_older = request.channel_sequence != self.durability.channel_sequence;
@@ -233,7 +233,7 @@ fn check_session(status: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The state that responses change: open files and durable handles.
+/// State that responses change: open files and durable handles.
 type Books<'a> = (&'a mut Handles, &'a mut Durability);
 
 impl Running {
@@ -250,7 +250,7 @@ impl Running {
             parse_error(part)?;
         }
         if let (Command::Close, Kind::Close(handle)) = (command, self.kind) {
-            // Whatever status the server returns, the handle can't be used any more.
+            // The handle can't be used any more, whatever status the server returns.
             books.0.remove(handle);
         }
         match (command, status) {

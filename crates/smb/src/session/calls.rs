@@ -45,8 +45,8 @@ const DISPOSITION_CREATE: u32 = 2;
 /// server accepts names this long.
 const MAX_PATH_UNITS: usize = 16_384;
 
-/// Marks the lease key of an open that needs a key only to name the lease of its directory. Callers' keys
-/// count from 1, and keys of durable handles have the next higher bit set.
+/// Bit in the lease key of an open that needs a key only to name the lease of its directory. Callers' keys count from
+/// 1, and keys of durable handles have the next higher bit set.
 const NAMING_LEASE: u128 = 1 << 126;
 
 /// Kind of a running call.
@@ -74,7 +74,7 @@ pub enum Kind {
     /// QUERY_INFO for sizes and attributes, by path.
     PathInfo,
     Space,
-    /// A listing; `leased` if it uses the handle of a leased directory, which stays open.
+    /// A listing. `leased`: whether it uses the handle of a leased directory, which stays open.
     Find {
         leased: Option<FileId>,
     },
@@ -302,8 +302,8 @@ impl Writer<'_> {
         Ok(Kind::Plain)
     }
 
-    /// Returns the server's ID of a file. Fails with `SessionLost` if the file is not open or is being
-    /// closed: it was lost with an earlier session.
+    /// Returns the server's ID of a file. Fails with `SessionLost` if the file is not open, is being closed, or was
+    /// lost with an earlier session.
     fn file(&mut self, handle: Handle) -> Result<FileId, Failure> {
         match self.handles.get(handle) {
             Some(open) if !open.closing => Ok(open.file),

@@ -1,6 +1,6 @@
-//! Channels: several connections of one session (MS-SMB2 3.2.4.1.7, 3.2.4.2.3, 3.2.7.1). The first
-//! connection establishes the session; each further one is bound to it by its own log-on, and has its own
-//! signing key and credits.
+//! Channels: several connections of one session (MS-SMB2 3.2.4.1.7, 3.2.4.2.3, 3.2.7.1). The first connection
+//! establishes the session. Each further one is bound to the session by its own log-on, and has its own signing key and
+//! credits.
 //!
 //! Reads, writes, flushes and queries of an open file use the channel with the least load. Opens, closes,
 //! locks and calls by name use the first one. Breaks may arrive on any channel.
@@ -226,8 +226,8 @@ impl Session {
         Ok(None)
     }
 
-    /// Returns a received event of this connection. `first` is the conversation of the session's first
-    /// connection; None if this is the first connection.
+    /// Returns a received event of this connection. `first`: the conversation of the session's first connection, or
+    /// None if this is the first connection.
     async fn told_here(&mut self, mut first: Option<&mut Conversation>) -> Result<Option<Incoming>, Failure> {
         loop {
             self.send_waiting().await?;

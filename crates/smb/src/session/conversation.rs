@@ -28,8 +28,8 @@ pub enum Incoming {
     Ended(CallId, Result<Reply, Failure>, Range<usize>),
     /// The server revokes caching.
     Break(Break),
-    /// The response to one of the session's own requests: its status, its session and tree IDs, and its range
-    /// in the inbox.
+    /// The response to one of the session's own requests: status, session and tree IDs, and the response's range in the
+    /// inbox.
     Answer(u32, Link, Range<usize>),
     /// The server refused the call because of its channel sequence; the call must be sent again.
     Outrun(CallId, Again),
@@ -292,8 +292,8 @@ impl Conversation {
         }
     }
 
-    /// Writes the acknowledgement of a break. Returns true if the message must be sent now. Otherwise, the
-    /// message waits for credits, or none is needed because the file has been closed meanwhile.
+    /// Writes the acknowledgement of a break. Returns true if the message must be sent now. Otherwise, the message
+    /// waits for credits, or is not needed because the file has been closed meanwhile.
     ///
     /// # Errors
     /// The message can't be protected.

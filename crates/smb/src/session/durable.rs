@@ -19,7 +19,7 @@ pub struct Durability {
     pub wanted: bool,
     /// Whether calls are kept until they are answered, because they may have to be sent again.
     pub keeps_calls: bool,
-    /// Makes the create GUIDs of opens unique among clients.
+    /// GUID of the client. It makes the create GUIDs of opens differ between clients.
     pub client_guid: u128,
     /// Incremented with each lost connection.
     pub channel_sequence: u16,

@@ -28,7 +28,7 @@ pub struct Handles {
     free: Vec<u32>,
     /// Handles of leased directories.
     directories: Vec<Handle>,
-    /// Lease keys of unanswered opens: a break may arrive before the response to the open.
+    /// Lease keys of unanswered opens. A break may arrive before the response to the open.
     asked: Vec<LeaseKey>,
 }
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_used_again_and_what_is_being_closed_is_not_found() {
+    fn numbers_are_reused_and_a_closing_file_is_not_found() {
         let mut handles = Handles::default();
         let first = handles.insert(open(1, None));
         let second = handles.insert(open(2, Some(LeaseKey(9))));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_states_go_there_and_back() {
+    fn levels_and_states_convert_both_ways() {
         for caching in [Caching::NONE, Caching::READ, Caching::READ_WRITE, Caching::ALL] {
             assert_eq!(caching_of_level(level_of(caching)), caching);
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 const FIRST_BYTES: usize = 8192;
 /// Type of the message with which a server refuses a connection, also over direct TCP (RFC 1002, 4.3.4).
 const NEGATIVE_SESSION_RESPONSE: u8 = 0x83;
-/// Extra space behind a large message, so that one system call also receives the start of the next message.
+/// Extra space after a large message, so that one system call also receives the start of the next message.
 const SLACK_BYTES: usize = 4096;
 
 /// The receive buffer. Consumed bytes stay readable until more space is requested.
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_out_whole_however_they_are_cut() {
+    fn messages_are_complete_however_they_are_divided() {
         let sizes = [64, 65, 9000, 64, 100_000, 64, 8192, 4096];
         let bytes: Vec<u8> = sizes.iter().flat_map(|size| message(*size)).collect();
         for piece_bytes in [1, 3, 64, 4096, 8192, 70_000, bytes.len()] {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_only_where_nothing_waits_and_grows_anew() {
+    fn memory_is_released_only_if_nothing_waits_and_grows_again() {
         let mut inbox = Inbox::new(100_000);
         let receive = |inbox: &mut Inbox, bytes: &[u8]| {
             let mut bytes = bytes;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_out_of_bounds_is_refused_before_anything_is_kept_for_it() {
+    fn a_length_out_of_bounds_is_refused_before_memory_is_allocated() {
         for frame in [
             [0, 0, 0, 0],
             [0, 0, 0, 63],

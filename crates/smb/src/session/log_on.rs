@@ -26,7 +26,7 @@ struct Accepted {
 }
 
 impl Session {
-    /// Logs on; returns the session ID, and whether the user became a guest or anonymous.
+    /// Logs on. Returns the session ID, and whether the user became a guest or anonymous.
     pub(super) async fn log_on(&mut self, negotiated: &Negotiated) -> Result<(u64, bool), Failure> {
         let accepted = match self.options.ticket.clone() {
             Some(ticket) => self.log_on_by_ticket(negotiated.preauth, &ticket).await?,
@@ -98,8 +98,8 @@ impl Session {
             now_us: now.map_or(0, |now| now.as_micros() as u64),
         })?;
         let (status, link, response) = self.set_up(&mut preauth, request.token()).await?;
-        // MORE_PROCESSING_REQUIRED also means a refusal, because the log-on has only one request; the
-        // server's reason is in its token.
+        // MORE_PROCESSING_REQUIRED also means a refusal, because the log-on has only one request. The server's token
+        // contains the reason.
         if !matches!(status, status::SUCCESS | status::MORE_PROCESSING_REQUIRED) {
             return Err(self.refusal(Refusal::Ticket).failure(status));
         }
@@ -179,7 +179,7 @@ fn in_setup<T>(parsed: Parsed<T>) -> Result<T, Failure> {
     parsed.map_err(|wrong| in_response_to(wrong.into(), Command::SessionSetup as u16))
 }
 
-/// Checks that the options allow this session; returns whether the user became a guest or anonymous.
+/// Checks that the options allow this session. Returns whether the user became a guest or anonymous.
 fn check_admission(
     options: &Options,
     negotiated: &Negotiated,

@@ -1,11 +1,10 @@
 //! One client's session with an SMB server: a connection, a log-on and one share, used as a [`FileClient`].
 //!
-//! `options.rs` has the options and the negotiated properties; `setup.rs` starts and ends the session,
-//! `log_on.rs` authenticates the user, and `validate.rs` verifies the negotiation; `calls.rs` writes file
-//! calls as requests (with a table of them); `conversation.rs` tracks credits and outstanding requests;
-//! `channels.rs` adds further connections; `answers.rs` parses responses; `protection.rs` signs and
-//! encrypts; `inbox.rs` splits the stream into messages; this file transfers bytes between them and the
-//! socket.
+//! `options.rs` has the options and the negotiated properties. `setup.rs` starts and ends the session, `log_on.rs`
+//! authenticates the user, and `validate.rs` verifies the negotiation. `calls.rs` writes file calls as requests (with a
+//! table of them), and `answers.rs` parses responses. `conversation.rs` tracks credits and outstanding requests.
+//! `channels.rs` adds further connections. `protection.rs` signs and encrypts. `inbox.rs` splits the stream into
+//! messages. This file transfers bytes between these modules and the socket.
 //!
 //! A lost session loses all handles, running calls and caches, unless its handles are durable (`durable.rs`,
 //! `recovery.rs`). The caller learns of the loss from the method that fails, and decides whether and when to
@@ -61,9 +60,8 @@ const AROUND_DATA_BYTES: usize = 4096;
 /// Time without a call after which a session frees its buffers: allocating them again takes less than a
 /// thousandth of this time.
 const IDLE_NS: u64 = 100_000_000;
-/// Minimum interval between polls of the socket for breaks by a caller that never waits: each poll is a
-/// system call and yields to other tasks. This delays break detection by up to 1 ms, except for callers
-/// that wait.
+/// Minimum interval between polls of the socket for breaks by a caller that never waits: each poll is a system call and
+/// yields to other tasks. The interval delays the detection of breaks by up to 1 ms, except for callers that wait.
 const LOOK_NS: u64 = 1_000_000;
 /// Time limit for the log-off, whose result is not needed.
 const DISCONNECT_NS: u64 = 2_000_000_000;
@@ -184,7 +182,7 @@ impl Session {
         self.breaks_to_tell.clear();
     }
 
-    /// Closes the connection; results kept for the caller stay.
+    /// Closes the connection. Results that are kept for the caller stay.
     fn close_connection(&mut self) {
         self.drop_channels();
         self.socket = None;
@@ -531,7 +529,7 @@ impl FileClient for Session {
         self.lose(result)
     }
 
-    /// Unstable writes are only lost together with the session.
+    /// Returns false: unstable writes are lost only together with the session.
     fn loses_unstable_writes(&self) -> bool {
         false
     }
@@ -547,7 +545,7 @@ impl FileClient for Session {
         }
     }
 
-    /// Uses a deadline of its own, two seconds from now.
+    /// Uses its own deadline, two seconds from now.
     async fn disconnect(&mut self) {
         if self.agreed().is_some() {
             let (executor, until_ns) = (self.executor.clone(), monotonic_ns() + DISCONNECT_NS);

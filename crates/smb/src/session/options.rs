@@ -10,13 +10,13 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signing {
-    /// Never; a server that requires signing is refused. (SMB 3.1.1 still signs one message, TREE_CONNECT.)
+    /// Never. A server that requires signing is refused. (SMB 3.1.1 still signs one message, TREE_CONNECT.)
     Off,
     /// If the server requires it: the default of clients.
     #[default]
     #[serde(rename = "auto")]
     WhenRequired,
-    /// Always; a server that does not support signing is refused.
+    /// Always. A server that does not support signing is refused.
     Required,
 }
 
@@ -24,13 +24,13 @@ pub enum Signing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encryption {
-    /// Never; a server that requires encryption is refused.
+    /// Never. A server that requires encryption is refused.
     Off,
     /// If the server or the share requires it: the default of clients.
     #[default]
     #[serde(rename = "auto")]
     WhenRequired,
-    /// Always, after the log-on; a server that does not support encryption is refused.
+    /// Always, after the log-on. A server that does not support encryption is refused.
     Required,
 }
 
@@ -65,8 +65,8 @@ pub struct Options {
     /// Log on by Kerberos with this ticket; user, password and domain are then unused, and NTLM is not
     /// tried.
     pub ticket: Option<Arc<ServiceTicket>>,
-    /// Log on as `guest` without a password, and accept a guest session. Otherwise a guest session is
-    /// refused: it is never signed, and may not be the session that the user wants to measure.
+    /// Log on as `guest` without a password, and accept a guest session. Otherwise a guest session is refused: it is
+    /// never signed, and the user may not want to measure it.
     pub guest: bool,
     /// The oldest dialect to offer.
     pub min_dialect: Dialect,
@@ -88,7 +88,7 @@ pub struct Options {
     pub base_path: String,
     /// Request durable handles, and reconnect when a connection is lost.
     pub durable_handles: bool,
-    /// Number of connections per session, at least one; the session is refused if the server allows fewer.
+    /// Number of connections per session, at least one. The session is refused if the server allows fewer.
     pub channels: u16,
 }
 

@@ -1,6 +1,6 @@
-//! Replacement of a lost connection, with durable handles: the new session names the one that it replaces,
-//! each handle is reopened by its create GUID, and unanswered calls are sent again (MS-SMB2 3.2.4.4,
-//! 3.2.7.1). Files that the server did not keep are lost; calls on other files continue.
+//! Replaces a lost connection, with durable handles (MS-SMB2 3.2.4.4, 3.2.7.1). The new session names the one that it
+//! replaces. Each handle is reopened by its create GUID, and unanswered calls are sent again. Files that the server did
+//! not keep are lost. Calls on other files continue.
 //!
 //! Reconnecting is attempted until the task's deadline. Sessions without durable handles end with their
 //! connection.
@@ -130,7 +130,7 @@ impl Session {
     }
 }
 
-/// Returns whether the connection, or the session on it, failed, rather than a single request.
+/// Returns whether the connection or its session failed, not just a single request.
 pub(super) fn costs_connection(failure: &Failure) -> bool {
     matches!(
         failure.fault,

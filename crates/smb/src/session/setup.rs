@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 /// Payload that one credit covers, in bytes: the maximum for a request without multi-credit support.
 const CREDIT_BYTES: u32 = 65_536;
 
-/// Smallest accepted MaxReadSize or MaxWriteSize: servers declare 65,536 or more (MS-SMB2 2.2.4).
+/// Minimum MaxReadSize or MaxWriteSize that is accepted. Servers declare 65,536 or more (MS-SMB2 2.2.4).
 const LEAST_TRANSFER_BYTES: u32 = 4096;
 
 /// Result of NEGOTIATE.
@@ -187,7 +187,7 @@ impl Asked {
         }
     }
 
-    /// Returns the NEGOTIATE request without a salt; the validation has none.
+    /// Returns the NEGOTIATE request without a salt, because the validation has none.
     pub(super) fn request<'a>(&'a self, options: &'a Options) -> NegotiateRequest<'a> {
         NegotiateRequest {
             dialects: &self.dialects,
@@ -204,8 +204,8 @@ impl Asked {
     }
 }
 
-/// Adds the likely cause to a failure of NEGOTIATE: a server that sends a malformed response does not speak
-/// SMB2; a server that closes the connection may also have reached its connection limit.
+/// Adds the likely cause to a failure of NEGOTIATE. A server that sends a malformed response does not speak SMB2. A
+/// server that closes the connection may also have reached its connection limit.
 fn not_smb(failure: Failure) -> Failure {
     match failure.fault {
         Fault::MalformedMessage => Failure {
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_clients_have_the_same_guid() {
+    fn each_client_has_a_different_guid() {
         let guids: std::collections::BTreeSet<_> = (0..100)
             .flat_map(|client| [client_guid(1, client), client_guid(2, client)])
             .collect();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dialects_between_both_ends_are_offered() {
+    fn all_dialects_of_the_range_are_offered() {
         let options = Options {
             min_dialect: Dialect::Smb210,
             max_dialect: Dialect::Smb302,

@@ -10,8 +10,8 @@ use crate::wire::{flags, in_response_to, parse_negotiated_again, Command, Dialec
 use crate::{status, Refusal};
 use dyno_measure::{Failure, Fault};
 
-/// Statuses of signed responses from servers that don't support the request. MS-SMB2 requires support from
-/// 3.x servers, but some lack it.
+/// Statuses of signed responses from servers that don't support the request. MS-SMB2 requires 3.x servers to support
+/// the request, but some do not.
 const UNKNOWN_TO_IT: [u32; 3] = [
     status::NOT_SUPPORTED,
     status::INVALID_DEVICE_REQUEST,
@@ -21,8 +21,7 @@ const UNKNOWN_TO_IT: [u32; 3] = [
 impl Session {
     /// Sends the request if the dialect needs it, and compares the response with the NEGOTIATE response.
     ///
-    /// # Errors
-    /// The response differs or is not protected; the session must not be used.
+    /// # Errors The response differs or is not protected. The session must not be used.
     pub(super) async fn validate_negotiation(
         &mut self,
         negotiated: &Negotiated,

@@ -52,8 +52,8 @@ pub(super) fn range(
     Ok(offset..end)
 }
 
-/// Writes `value` at `offset` of an outgoing buffer. Does nothing if the value would lie outside the buffer,
-/// which would be a bug of this crate.
+/// Writes `value` at `offset` of an outgoing buffer. Does nothing if the value would lie outside the buffer: that would
+/// be a bug in this crate.
 pub(super) fn put<const N: usize>(bytes: &mut [u8], offset: usize, value: [u8; N]) {
     if let Some(place) = bytes.get_mut(offset..offset + N) {
         place.copy_from_slice(&value);

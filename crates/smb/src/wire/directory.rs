@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_counted_but_not_the_directory_itself_and_its_parent() {
+    fn names_are_counted_without_the_directory_itself_and_its_parent() {
         for (names, expected) in [
             (&["."][..], 0),
             (&[".", "..", "a"], 1),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place_among_the_entries() {
+    fn an_error_is_reported_with_its_offset_in_the_entries() {
         let mut two = chain(&["a", "b"]);
         let second = two.len() - NAME_OFFSET - 2;
         two[second + 60..second + 64].copy_from_slice(&u32::MAX.to_le_bytes());

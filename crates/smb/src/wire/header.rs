@@ -18,7 +18,7 @@ pub mod flags {
     /// The message uses the file of the previous message in the compound.
     pub const RELATED: u32 = 0x0000_0004;
     pub const SIGNED: u32 = 0x0000_0008;
-    /// The message was already sent on a lost connection.
+    /// The message was already sent on a connection that was lost.
     pub const REPLAY: u32 = 0x2000_0000;
 }
 
@@ -84,7 +84,7 @@ impl Header {
         }
     }
 
-    /// Returns whether this is a notification by the server rather than a response (MS-SMB2 2.2.23).
+    /// Returns whether this is a notification by the server, not a response (MS-SMB2 2.2.23).
     pub fn answers_nothing(&self) -> bool {
         self.message_id == u64::MAX
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_only_if_it_is_one_of_a_response() {
+    fn only_the_header_of_a_response_is_parsed() {
         let header = Header::parse(&response()).expect("a header");
         assert_eq!((header.command, header.message_id), (5, 7));
         check_refused(Malformed::at(Field::End, HEADER_BYTES), |bytes| {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_message_of_a_compound_lies_inside_and_in_step() {
+    fn the_next_message_of_a_compound_must_lie_inside_and_be_aligned() {
         let rest = [0; 3 * HEADER_BYTES];
         let wrong = Malformed::at(Field::NextCommand, 20);
         for (next, expected) in [

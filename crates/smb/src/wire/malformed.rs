@@ -123,15 +123,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_told_by_command_field_and_byte() {
+    fn a_location_is_shown_as_command_field_and_byte() {
         let place = Failure::from(Malformed::at(Field::ReadData, 2).behind(64));
         assert_eq!(
             place.to_string(),
-            "a message of the server breaks its protocol: header, DataOffset or DataLength at byte 66"
+            "a message from the server violates the protocol: header, DataOffset or DataLength at byte 66"
         );
         let told = in_response_to(place, Command::Read as u16);
         let words =
-            "a message of the server breaks its protocol: READ response, DataOffset or DataLength at byte 66";
+            "a message from the server violates the protocol: READ response, DataOffset or DataLength at byte 66";
         assert_eq!(told.to_string(), words);
         assert_eq!(in_response_to(told, Command::Write as u16), told);
         let end = in_response_to(
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_and_command_has_room() {
+    fn every_field_and_command_fits_into_the_code() {
         assert!(Field::ALL.len() <= 64 && Command::CODES < NO_COMMAND as usize);
     }
 }

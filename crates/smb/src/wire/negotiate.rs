@@ -56,7 +56,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// Ciphers, in the order that Windows 11 prefers; before SMB 3.1.1 there is only AES-128-CCM.
+    /// Ciphers, in the order that Windows 11 prefers. Before SMB 3.1.1 there is only AES-128-CCM.
     pub enum Cipher: u16 {
         Aes128Gcm = 2 "AES-128-GCM"
         Aes128Ccm = 1 "AES-128-CCM"
@@ -66,8 +66,8 @@ named_enum! {
 }
 
 named_enum! {
-    /// Signing algorithms, in the order that Windows 11 prefers. SMB 2.0.2 and 2.1 use HMAC-SHA256, 3.0 and
-    /// 3.0.2 use AES-128-CMAC; 3.1.1 negotiates the algorithm.
+    /// Signing algorithms, in the order that Windows 11 prefers. SMB 2.0.2 and 2.1 use HMAC-SHA256. SMB 3.0 and 3.0.2
+    /// use AES-128-CMAC. SMB 3.1.1 negotiates the algorithm.
     pub enum SigningAlgorithm: u16 {
         Aes128Gmac = 2 "AES-128-GMAC"
         Aes128Cmac = 1 "AES-128-CMAC"
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn older_dialects_are_offered_without_what_they_do_not_know() {
+    fn older_dialects_are_offered_without_newer_features() {
         let oldest = request(&[Dialect::Smb202]);
         assert_eq!(oldest.len(), 64 + 36 + 2);
         assert_eq!(oldest[64 + 8..64 + 36], [0; 28]);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_brings_three_contexts_in_step() {
+    fn the_newest_dialect_adds_three_aligned_contexts() {
         let newest = request(&Dialect::ALL);
         let offset = size_at(&newest, 64 + 28).expect("an offset");
         assert_eq!((offset % 8, u16_at(&newest, 64 + 32)), (0, Ok(3)));
@@ -398,7 +398,7 @@ mod tests {
     const PREAUTH: (u16, &[u8]) = (1, &[1, 0, 0, 0, 1, 0]);
 
     #[test]
-    fn the_choices_of_a_server_are_read() {
+    fn the_choices_of_a_server_are_parsed() {
         let parsed = NegotiateResponse::parse(&response(&[PREAUTH, (2, &[1, 0, 2, 0]), (8, &[1, 0, 2, 0])]));
         let parsed = parsed.expect("well formed");
         assert_eq!(parsed.cipher, Some(Cipher::Aes128Gcm));
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_makes_no_choice_or_none_of_ours_is_refused() {
+    fn a_response_without_a_choice_or_with_an_unoffered_one_is_refused() {
         let mut other_dialect = response(&[PREAUTH]);
         put(&mut other_dialect, 68, 0x02ffu16.to_le_bytes());
         let mut far_contexts = response(&[PREAUTH]);

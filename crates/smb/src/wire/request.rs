@@ -6,10 +6,10 @@ use super::header::HEADER_BYTES;
 use super::message::Message;
 use super::{oplock, FileId};
 
-/// Access rights of an open (MS-SMB2 2.2.13.1.1). They are specific: a server denies `GENERIC_ALL` on
-/// another user's file even if it would grant every right that is needed.
+/// Access rights of an open (MS-SMB2 2.2.13.1.1). Only the needed rights are requested: a server may deny `GENERIC_ALL`
+/// on another user's file although it would grant each needed right.
 pub mod access {
-    /// Attributes and synchronization: affects neither sharing modes nor oplocks of others.
+    /// Attributes and synchronization: does not affect the sharing modes or oplocks of others.
     pub const ATTRIBUTES: u32 = 0x0010_0080;
     /// Attributes, and the names in a directory.
     pub const LIST: u32 = 0x0000_0001 | ATTRIBUTES;
@@ -65,7 +65,7 @@ pub struct LeaseRequest {
     pub key: u128,
     /// Bits of `oplock::LEASE_*`.
     pub state: u32,
-    /// Whether to use the second form, of SMB 3.0 and later. SMB 2.1 servers ignore the second form and grant
+    /// Whether to use the second form, which SMB 3.0 introduced. SMB 2.1 servers ignore the second form and grant
     /// nothing.
     pub second_form: bool,
     /// Key of the client's lease on the parent directory, so that the client's own changes don't break that
@@ -77,11 +77,11 @@ pub struct LeaseRequest {
 /// 2.2.13.2.11, 2.2.13.2.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurableRequest {
-    /// DHnQ of SMB 2: make the handle durable.
+    /// DHnQ of SMB 2: request a durable handle.
     First,
     /// DHnC: reconnect to this file.
     FirstAgain(FileId),
-    /// DH2Q of SMB 3: make the handle durable.
+    /// DH2Q of SMB 3: request a durable handle.
     Second {
         /// Unique name of the open.
         create_guid: u128,
@@ -333,15 +333,14 @@ impl Message {
         });
     }
 
-    /// Adds a SET_INFO (2.2.39) of the end of the file.
+    /// Adds a SET_INFO (2.2.39) that sets the end of the file.
     pub fn set_end(&mut self, file: FileId, bytes: u64) {
         self.set_info(file, FILE_END_OF_FILE_INFORMATION, |body| {
             body.extend_from_slice(&bytes.to_le_bytes());
         });
     }
 
-    /// Adds a SET_INFO of the last write time; other times and the attributes stay unchanged (MS-FSCC
-    /// 2.4.7).
+    /// Adds a SET_INFO that sets the last write time. Other times and the attributes stay unchanged (MS-FSCC 2.4.7).
     pub fn set_write_time(&mut self, file: FileId, filetime: u64) {
         self.set_info(file, FILE_BASIC_INFORMATION, |body| {
             let start = body.len();
@@ -355,7 +354,7 @@ impl Message {
         self.set_info(file, FILE_DISPOSITION_INFORMATION, |body| body.push(1));
     }
 
-    /// Adds a SET_INFO that renames the file; the new name must not exist.
+    /// Adds a SET_INFO that renames the file. The new name must not exist.
     pub fn rename(&mut self, file: FileId, base: &str, to: &str) {
         self.set_info(file, FILE_RENAME_INFORMATION, |body| {
             let start = body.len();
@@ -507,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_create_has_the_length_of_its_name_and_of_its_lease() {
+    fn a_create_has_the_length_of_its_name_and_lease() {
         let lease = |second_form| {
             Some(LeaseRequest {
                 key: 1,
@@ -531,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_compound_are_padded_but_for_the_last() {
+    fn all_parts_of_a_compound_but_the_last_are_padded() {
         check(
             |message| {
                 message.create(&create("x", None));
@@ -547,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_follows_counts_in_the_frame() {
+    fn data_sent_after_the_message_count_in_the_frame() {
         check(
             |message| message.write(FileId::default(), 0, 70_000, false),
             &[(Command::Write, 112)],
@@ -555,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn every_64_kib_cost_a_credit() {
+    fn every_64_kib_cost_one_credit() {
         for (bytes, credits) in [(0, 1), (1, 1), (65_536, 1), (65_537, 2), (1 << 20, 16)] {
             assert_eq!(charge(bytes), credits, "{bytes}");
         }

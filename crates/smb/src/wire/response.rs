@@ -71,13 +71,13 @@ pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
 /// Response to TREE_CONNECT (2.2.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeConnect {
-    /// Whether the share contains files, rather than a pipe or a printer.
+    /// Whether the share contains files, and is not a pipe or a printer.
     pub disk: bool,
     /// Whether the share requires encryption.
     pub encrypt: bool,
     /// Whether handles of the share may be persistent.
     pub continuously_available: bool,
-    /// Whether the user's maximal access to the share has the right to read, but none to write or append.
+    /// Whether the user's maximal access to the share allows reading, but not writing or appending.
     pub read_only: bool,
 }
 
@@ -133,7 +133,7 @@ pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
         file: FileId(array(message, BODY + 64)?),
         oplock: level,
         lease_state,
-        // FILE_CREATED; a superseded or overwritten file existed before.
+        // FILE_CREATED. A superseded or overwritten file existed before.
         created: u32_at(message, BODY + 4)? == 2,
         allocated_bytes: u64_at(message, BODY + 40)?,
         bytes: u64_at(message, BODY + 48)?,

@@ -70,7 +70,7 @@ pub const LOST: End = Some(Fault::MalformedMessage);
 pub const LATE: End = Some(Fault::ResponseTimeout);
 pub const CLOSED: End = Some(Fault::ClosedEarly);
 
-/// Answers to any request: the effect on the very first message, and on a READ after the session has
+/// Answers to any request: the effect if they answer the first message, and if they answer a READ after the session has
 /// worked.
 pub const ANY: &[(&str, Twist, End, End)] = &[
     // Content and timing.

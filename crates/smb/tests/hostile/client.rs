@@ -45,7 +45,7 @@ fn by_path(path: &str) -> [Call<'_>; 4] {
 }
 
 /// Calls on an open file, and then on its path.
-#[rustfmt::skip] // one call per line
+#[rustfmt::skip] // One call per line.
 fn with_file<'a>(handle: Handle, path: &'a str, data: &'a [u8]) -> [Call<'a>; 13] {
     let (offset, bytes, stability) = (10, 20_000, Stability::Unstable);
     [

@@ -1,8 +1,7 @@
-//! Many kinds of wrong answers, in two tables: to the first message, during the session setup, and after
-//! the session has worked. Each causes a failure of a known kind in time, without panic, hang or memory
-//! growth.
+//! Many kinds of wrong answers, in two tables: to the first message, during the session setup, and after the session
+//! has worked. Each causes a failure of a known kind in time. No answer causes a panic, a hang or memory growth.
 //!
-//! `session/hostile.rs` tests why an answer is refused: individual fields, signatures and encryption.
+//! `session/hostile.rs` tests the reasons for refusing an answer: individual fields, signatures and encryption.
 
 use answers::{End, Twist, ANY};
 use answers_to_one::OF_ONE;
@@ -37,7 +36,7 @@ mod samba {
 
 /// Time limit for a whole case, in which several calls may time out. It only serves to name a hanging case.
 const MOST_OF_A_CASE: Duration = Duration::from_secs(60);
-/// Number of concurrent cases, which mostly wait.
+/// Number of concurrent cases. They mostly wait.
 const AT_ONCE: usize = 16;
 /// Memory limit for all concurrent cases, including their servers.
 const MOST_GROWTH_BYTES: usize = 256 << 20;
@@ -60,7 +59,7 @@ fn honest_file(request: &Request, mut honest: Vec<u8>) -> Vec<u8> {
     honest
 }
 
-/// Serves one client with the wrong answers; returns the effect.
+/// Serves one client with the wrong answers. Returns the effect.
 fn served(command: u16, moment: Moment, twist: Twist, way: Way) -> End {
     let armed = Arc::new(AtomicBool::new(false));
     let is_armed = armed.clone();
@@ -142,7 +141,7 @@ fn peak_bytes() -> usize {
 }
 
 #[test]
-fn no_server_hangs_a_client_or_takes_its_memory_and_each_is_a_failure_of_a_known_side() {
+fn no_wrong_answer_hangs_a_client_or_takes_its_memory_and_each_failure_has_a_known_side() {
     let before_bytes = peak_bytes();
     let left = Arc::new(Mutex::new(cases()));
     let (told, tells) = mpsc::channel();

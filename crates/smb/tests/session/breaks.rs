@@ -1,5 +1,5 @@
-//! Oplocks and leases between two sessions: what the server grants and breaks, and that the second session
-//! continues as soon as the first acknowledges a break.
+//! Oplocks and leases between two sessions: what the server grants and breaks. The second session continues as soon as
+//! the first acknowledges a break.
 
 use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
 use super::samba::Samba;
@@ -27,16 +27,15 @@ async fn awaited_break(client: &mut Client) -> Break {
     broken.expect("the session goes on").expect("a break comes")
 }
 
-/// Opens the file for writing, possibly after waiting for another client; returns the length of the file
-/// then.
+/// Opens the file for writing, possibly after waiting for another client. Returns the file's length at that time.
 async fn open_for_writing(mut client: Client, path: String) -> u64 {
     let (handle, _, _, info) = client.open(&create(&path)).await;
     client.close(handle).await;
     info.bytes
 }
 
-/// The first client opens with `ask` and is granted `granted`; another client opens for writing; the first
-/// is notified that `left` remains, and acknowledges. Then the other client's open completes.
+/// The first client opens with `ask` and is granted `granted`. Another client opens for writing. The first client is
+/// notified that `left` remains, and acknowledges. Then the other client's open completes.
 async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Caching, left: Caching) {
     let path = fresh_path();
     let (handle, got, ..) = first.open(&Open { ask, ..create(&path) }).await;
@@ -76,7 +75,7 @@ async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Cachin
 }
 
 #[test]
-fn an_exclusive_or_batch_oplock_gives_way_to_another_client() {
+fn an_exclusive_or_batch_oplock_is_broken_for_another_client() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for dialect in Dialect::ALL {
@@ -93,7 +92,7 @@ fn an_exclusive_or_batch_oplock_gives_way_to_another_client() {
 /// A client that has everything in its cache makes no requests and only polls for breaks. The other client
 /// waits until the first one notices the break, at most 35 s.
 #[test]
-fn a_break_is_found_by_who_only_looks_and_never_waits() {
+fn a_client_that_only_polls_and_never_waits_finds_a_break() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;
@@ -118,7 +117,7 @@ fn a_break_is_found_by_who_only_looks_and_never_waits() {
 }
 
 #[test]
-fn a_lease_gives_way_as_far_as_it_must() {
+fn a_lease_is_reduced_only_as_far_as_needed() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for dialect in [Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311] {
@@ -144,7 +143,7 @@ fn a_lease_gives_way_as_far_as_it_must() {
 }
 
 #[test]
-fn breaks_come_also_where_everything_is_signed_or_encrypted() {
+fn breaks_arrive_also_if_all_messages_are_signed_or_encrypted() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let protections = [
@@ -168,7 +167,7 @@ fn breaks_come_also_where_everything_is_signed_or_encrypted() {
 }
 
 #[test]
-fn without_leases_an_oplock_stands_for_one() {
+fn without_leases_an_oplock_replaces_a_lease() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::try_connect(&executor, &samba, of(Dialect::Smb202))
@@ -180,7 +179,7 @@ fn without_leases_an_oplock_stands_for_one() {
 }
 
 #[test]
-fn what_only_reads_is_taken_back_when_another_writes() {
+fn read_caching_is_broken_when_another_client_writes() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut reader = Client::connect(&executor, &samba).await;
@@ -249,7 +248,7 @@ fn two_opens_under_one_key_share_a_lease() {
 }
 
 #[test]
-fn closing_is_an_answer_to_a_break_too() {
+fn a_close_also_answers_a_break() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;
@@ -259,7 +258,7 @@ fn closing_is_an_answer_to_a_break_too() {
         let second = beside(&samba, move |client| open_for_writing(client, path));
         let broken = awaited_break(&mut first).await;
         first.close(handle).await;
-        // A late acknowledgement does no harm.
+        // A late acknowledgement is harmless.
         first
             .session
             .acknowledge(broken.grant, broken.to)
@@ -271,7 +270,7 @@ fn closing_is_an_answer_to_a_break_too() {
 }
 
 #[test]
-fn idling_ends_when_it_is_due_and_keeps_what_ended_meanwhile() {
+fn idling_ends_when_due_and_keeps_calls_that_ended_meanwhile() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -307,7 +306,7 @@ fn idling_ends_when_it_is_due_and_keeps_what_ended_meanwhile() {
 }
 
 #[test]
-fn a_file_that_somebody_has_open_is_not_deleted_under_him() {
+fn an_open_file_is_not_deleted_by_another_client() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;

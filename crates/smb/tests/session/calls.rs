@@ -8,7 +8,7 @@ use dyno_smb::Options;
 use std::fs;
 
 #[test]
-fn what_was_written_is_read_and_lies_in_the_servers_directory() {
+fn written_data_are_read_back_and_are_in_the_servers_directory() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -50,10 +50,10 @@ fn what_was_written_is_read_and_lies_in_the_servers_directory() {
     });
 }
 
-/// The credits pay for one or two parts of a compound of three: the parts are sent one by one, with the
-/// same result.
+/// The credits suffice for one or two parts of a compound of three. The parts are then sent one by one, with the same
+/// result.
 #[test]
-fn few_credits_are_enough_for_every_call() {
+fn few_credits_suffice_for_every_call() {
     for most in [1, 2] {
         let Some(samba) = Samba::start("poor", &format!("  smb2 max credits = {most}")) else {
             return;
@@ -90,7 +90,7 @@ fn few_credits_are_enough_for_every_call() {
 }
 
 #[test]
-fn dispositions_do_what_they_say() {
+fn each_disposition_opens_creates_or_truncates_as_specified() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -132,7 +132,7 @@ fn dispositions_do_what_they_say() {
 }
 
 #[test]
-fn sizes_and_times_are_set_and_asked_for_by_handle_and_by_path() {
+fn sizes_and_times_are_set_and_queried_by_handle_and_by_path() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -177,7 +177,7 @@ fn sizes_and_times_are_set_and_asked_for_by_handle_and_by_path() {
 }
 
 #[test]
-fn directories_are_made_listed_and_removed() {
+fn directories_are_created_listed_and_removed() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -221,7 +221,7 @@ fn directories_are_made_listed_and_removed() {
 }
 
 #[test]
-fn a_directory_of_3000_names_is_listed_whole() {
+fn a_directory_of_3000_names_is_listed_completely() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -249,7 +249,7 @@ fn a_directory_of_3000_names_is_listed_whole() {
 }
 
 #[test]
-fn renaming_moves_and_never_replaces() {
+fn a_rename_moves_a_file_and_never_replaces_one() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -269,7 +269,7 @@ fn renaming_moves_and_never_replaces() {
 }
 
 #[test]
-fn a_file_is_deleted_with_its_handle_where_that_was_asked_for() {
+fn a_file_is_deleted_with_its_handle_on_request() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -286,7 +286,7 @@ fn a_file_is_deleted_with_its_handle_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
+fn a_locked_range_is_denied_to_others_until_it_is_unlocked() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;
@@ -320,7 +320,7 @@ fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
 }
 
 #[test]
-fn space_is_that_of_the_file_system() {
+fn space_is_that_of_the_servers_file_system() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -334,7 +334,7 @@ fn space_is_that_of_the_file_system() {
 }
 
 #[test]
-fn rights_are_the_servers_to_give() {
+fn access_rights_are_enforced_by_the_server() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -365,7 +365,7 @@ fn rights_are_the_servers_to_give() {
 }
 
 #[test]
-fn a_base_path_stands_before_all_others() {
+fn a_base_path_is_put_before_all_other_paths() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let base = fresh_path();
@@ -396,7 +396,7 @@ fn a_base_path_stands_before_all_others() {
 }
 
 #[test]
-fn a_handle_that_is_closed_fails_its_calls_and_not_the_session() {
+fn a_call_on_a_closed_handle_fails_but_the_session_continues() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -411,7 +411,7 @@ fn a_handle_that_is_closed_fails_its_calls_and_not_the_session() {
 }
 
 #[test]
-fn requests_are_counted_by_name_and_a_session_can_be_made_again() {
+fn requests_are_counted_by_name_and_a_session_can_be_established_again() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -456,7 +456,7 @@ fn requests_are_counted_by_name_and_a_session_can_be_made_again() {
 }
 
 #[test]
-fn an_info_says_what_is_a_directory() {
+fn an_info_says_whether_the_path_is_a_directory() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;

@@ -92,7 +92,7 @@ async fn do_everything(client: &mut Client) {
     }
 }
 
-/// Breaks its own oplock, and acknowledges the break.
+/// Makes the client break its own oplock and acknowledge the break.
 async fn be_broken(client: &mut Client) {
     let path = fresh_path();
     let asks = [
@@ -150,7 +150,7 @@ fn work_as_every_dialect(address: SocketAddr) -> BTreeMap<&'static str, u64> {
 }
 
 #[test]
-fn a_dissector_finds_no_fault_and_counts_as_we_do() {
+fn a_dissector_finds_no_error_and_the_same_counts() {
     if find_program("dumpcap").is_none() || find_program("tshark").is_none() {
         return eprintln!("skipped: dumpcap and tshark (Debian package tshark) are not installed");
     }
@@ -198,7 +198,7 @@ fn open(namespace: &Path, token: Option<&str>) -> Result<SmbTarget, TargetError>
 }
 
 #[test]
-fn a_server_that_is_not_on_loopback_has_to_agree() {
+fn a_server_outside_loopback_must_consent() {
     let Some(namespace) = Namespace::make(ADDRESS) else {
         return;
     };

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Relayed {
     client: TcpStream,
     server: TcpStream,
-    /// From client to server.
+    /// Bytes from client to server.
     bytes: AtomicU64,
     /// Whether the server's data is held back.
     held: AtomicBool,
@@ -139,7 +139,7 @@ fn read_call(handle: Handle, number: u64) -> Call<'static> {
     }
 }
 
-/// Writes all blocks concurrently, then reads them concurrently; `meanwhile` acts on the relay during both.
+/// Writes all blocks concurrently, then reads them concurrently. `meanwhile` acts on the relay during both.
 async fn check_blocks(client: &mut Client, handle: Handle, meanwhile: impl Fn()) {
     let mut calls = Vec::new();
     for number in 0..BLOCKS {
@@ -169,7 +169,7 @@ async fn check_blocks(client: &mut Client, handle: Handle, meanwhile: impl Fn())
 }
 
 #[test]
-fn what_is_read_and_written_goes_over_all_connections_whatever_protects_them() {
+fn reads_and_writes_use_all_connections_with_any_protection() {
     let Some(samba) = Samba::shared() else { return };
     let of = |dialect| Options {
         max_dialect: dialect,
@@ -224,7 +224,7 @@ fn what_is_read_and_written_goes_over_all_connections_whatever_protects_them() {
 }
 
 #[test]
-fn calls_on_a_lost_connection_go_on_over_another_whichever_it_was() {
+fn calls_on_any_lost_connection_continue_on_another() {
     let Some(samba) = Samba::shared() else { return };
     for (place, encryption) in [
         (0, Encryption::WhenRequired),
@@ -247,7 +247,7 @@ fn calls_on_a_lost_connection_go_on_over_another_whichever_it_was() {
             assert_eq!((kept.channels_lost, kept.lost), (1, 0), "{place}");
             assert!(kept.sent_again > 0, "{place}");
             client.close(handle).await;
-            // Opens and calls by name also have a connection.
+            // Opens and calls by name also still have a connection.
             let handle = client.open(&existing(&path)).await.0;
             check_reads(&mut client, handle).await;
             client.close(handle).await;
@@ -269,7 +269,7 @@ async fn check_reads(client: &mut Client, handle: Handle) {
 }
 
 #[test]
-fn the_last_connection_is_lost_as_an_only_one_is() {
+fn the_loss_of_the_last_connection_is_the_loss_of_the_session() {
     let Some(samba) = Samba::shared() else { return };
     let relay = Relay::to(samba.address);
     run(move |executor| async move {
@@ -298,7 +298,7 @@ fn the_last_connection_is_lost_as_an_only_one_is() {
 }
 
 #[test]
-fn a_break_comes_over_another_connection_where_the_first_is_lost() {
+fn a_break_arrives_over_another_connection_if_the_first_is_lost() {
     let Some(samba) = Samba::shared() else { return };
     let relay = Relay::to(samba.address);
     let address = samba.address;
@@ -309,7 +309,7 @@ fn a_break_comes_over_another_connection_where_the_first_is_lost() {
         let (handle, granted, ..) = client.open(&Open { ask, ..create(&path) }).await;
         assert_eq!(granted, Caching::ALL);
         relay.cut(0);
-        // A session that loses a connection gives up its caching, as a break may have been lost with the
+        // A session that loses a connection gives up its caching, because a break may have been lost with the
         // connection.
         let told = client.session.break_until(monotonic_ns() + PATIENCE_NS).await;
         let told = told.expect("the session goes on").expect("it is told");
@@ -337,7 +337,7 @@ fn a_break_comes_over_another_connection_where_the_first_is_lost() {
 }
 
 #[test]
-fn a_server_without_them_is_refused_in_words() {
+fn a_server_without_multichannel_is_refused_with_a_message() {
     let Some(samba) = Samba::shared() else { return };
     let old = Options {
         max_dialect: Dialect::Smb210,

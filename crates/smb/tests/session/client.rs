@@ -76,7 +76,7 @@ pub struct Client {
     pub executor: Executor,
     /// Data of the last read.
     pub data: Vec<u8>,
-    /// Breaks that arrived while a call was waited for.
+    /// Breaks that arrived during the wait for a call.
     pub breaks: Vec<Break>,
     /// Results of calls that nobody has waited for yet.
     ended: HashMap<CallId, (Result<Reply, Failure>, Vec<u8>)>,

@@ -1,8 +1,7 @@
-//! Two and three clients, each with a cache on top of its own session, use the same few files of a real
-//! server: none ever reads stale data. Random histories of opens, reads, writes, truncations, renames and
-//! deletes, one step at a time, are compared with a plain file system, and at the end with the server's own
-//! directory. PROPTEST_CASES lengthens the run, PROPTEST_RNG_SEED varies it. Concurrent calls are not
-//! tested here.
+//! Two and three clients, each with a cache on top of its own session, use the same few files of a real server. No
+//! client ever reads stale data. Random histories of opens, reads, writes, truncations, renames and deletes run one
+//! step at a time. They are compared with a plain file system, and at the end with the server's own directory.
+//! PROPTEST_CASES lengthens the run, PROPTEST_RNG_SEED varies it. Concurrent calls are not tested here.
 
 use crate::client::{fresh_number, options, run};
 use crate::samba::Samba;
@@ -26,12 +25,11 @@ use std::rc::Rc;
 const PATIENCE_NS: u64 = 20_000_000_000;
 /// How often a client checks whether it is its turn.
 const SLICE_NS: u64 = 200_000;
-/// Longest pause in a history. The delays of closes are shorter or longer than this.
+/// Longest pause in a history. Closes are deferred for a shorter or a longer time.
 const MOST_IDLE_MS: u64 = 30;
 const LONG_NS: u64 = 10_000 * MS;
 const MS: u64 = 1_000_000;
-/// The part of a file that clients share, and the maximum size of a call on it: some pages, in part and
-/// whole.
+/// Size of the shared part of a file, and maximum size of a call on it: whole pages and parts of pages.
 const HOT_BYTES: u64 = 9_000;
 const MOST_HOT_BYTES: u32 = 10_000;
 
@@ -130,7 +128,7 @@ impl Files for Workstation {
     }
 }
 
-/// What the histories of a property achieved, to detect a run in which nothing was ever cached or broken.
+/// What happened in the histories of a property. It reveals a run in which nothing was ever cached or broken.
 #[derive(Debug, Default)]
 struct Seen {
     histories: Cell<u64>,
@@ -182,7 +180,7 @@ fn fresh_directory(samba: &Samba) -> String {
     name
 }
 
-/// Runs a history, each client with its cache or without; returns the errors.
+/// Runs a history, each client with its own cache or without one. Returns the errors.
 fn played(scene: &Scene, steps: Vec<Step>, caches: &[Option<CacheOptions>]) -> Result<(), String> {
     let Scene {
         samba,
@@ -239,7 +237,7 @@ fn in_the_end(samba: &Samba, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     result
 }
 
-/// Returns the files by name, read on the server's side.
+/// Returns the contents of the files by name, read from the server's directory.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(directory).expect("the directory").map(|file| {
         let file = file.expect("readable");
@@ -249,8 +247,8 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// Returns an act that suits a real clock. A narrow one uses one handle slot of a client, one file and its
-/// first pages, so that clients interfere; it takes no locks, because locked files are never cached.
+/// Returns an act that suits a real clock. A narrow act uses one handle slot of a client, one file and its first pages,
+/// so that clients interfere. It takes no locks, because locked files are never cached.
 fn met(act: Act, narrow: bool) -> Act {
     match act {
         Act::Idle { ms } => Act::Idle {
@@ -273,8 +271,8 @@ fn met(act: Act, narrow: bool) -> Act {
     }
 }
 
-/// Returns a run of acts of one client. It opens a file that the others also have open or, in a third of
-/// all turns, a file of its own, so that the server lets it cache data until the next client comes.
+/// Returns a run of acts of one client. The client opens a file that the others also have open. In a third of all
+/// turns, it opens its own file, so that the server lets it cache data until the next client opens that file.
 fn turn(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     let act = (act(), 0..4_u32).prop_map(|(act, wide)| met(act, wide > 0));
     let acts = proptest::collection::vec(act, 1..12);
@@ -310,10 +308,10 @@ fn history(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(turn(clients), 1..30).prop_map(|turns| turns.concat())
 }
 
-/// Samba (seen with 4.17) breaks no handle lease when another client deletes the file, nor when a client
-/// without a lease on it renames it (`delay_rename_for_lease_break` in its smb2_setinfo.c): a client that
-/// keeps a closed handle under a lease then reopens a file that has moved, and can't know. So with leases,
-/// either no name changes, or all clients give up their closed handles first.
+/// Samba (seen with 4.17) breaks no handle lease if another client deletes the file, or if a client without a lease on
+/// the file renames it (`delay_rename_for_lease_break` in its smb2_setinfo.c). A client that keeps a closed handle
+/// under a lease then reopens a file that has moved, and can't know. So with leases, either no name changes, or all
+/// clients give up their closed handles first.
 fn renaming(steps: Vec<Step>, kept_long: bool) -> Vec<Step> {
     let with_idling = |step: Step| {
         let changes = matches!(step.act, Act::Delete { .. } | Act::Rename { .. });
@@ -384,7 +382,7 @@ fn check(cases: u32, scene: &Scene, caches: Vec<BoxedStrategy<Option<CacheOption
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// As above on a server with default settings; the caches must have been used.
+/// Like `check`, on a server with default settings. The caches must have been used.
 fn check_caches(cases: u32, caches: Vec<BoxedStrategy<Option<CacheOptions>>>) {
     let Some(samba) = server("") else { return };
     let scene = Scene {
@@ -405,7 +403,7 @@ fn without() -> BoxedStrategy<Option<CacheOptions>> {
 }
 
 #[test]
-fn without_a_cache_the_server_agrees_with_a_plain_file_system() {
+fn without_a_cache_the_server_matches_a_plain_file_system() {
     let Some(samba) = server("") else { return };
     let scene = Scene {
         samba,
@@ -437,7 +435,7 @@ fn a_client_with_a_cache_and_one_without_agree() {
 }
 
 #[test]
-fn where_every_break_is_waited_for_the_next_step_may_come_at_once() {
+fn if_the_server_waits_for_every_break_the_next_step_may_follow_at_once() {
     let Some(samba) = server("level2 oplocks = no") else {
         return;
     };

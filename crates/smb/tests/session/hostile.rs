@@ -1,5 +1,4 @@
-//! A server that breaks the protocol causes a failure of the right kind: no panic, no hang, no memory
-//! growth.
+//! A server that violates the protocol causes a failure of the right kind, but no panic, hang or memory growth.
 
 use crate::client::{create, existing, run, Client};
 use crate::scripted::{
@@ -34,7 +33,7 @@ fn asked() -> Options {
     }
 }
 
-/// The result with its failure.
+/// How far a client got, and the failure.
 type Broken = (Got, Failure);
 
 fn lost(failure: Failure) -> Broken {
@@ -137,7 +136,7 @@ fn patch(
 const MALFORMED: Got = Got::Lost(Fault::MalformedMessage);
 
 #[test]
-fn what_breaks_the_protocol_is_told_by_command_field_and_byte() {
+fn a_violation_is_reported_with_command_field_and_byte() {
     type Change = fn(&mut Vec<u8>);
     let cases: [(u16, Change, &str); 10] = [
         (
@@ -173,13 +172,13 @@ fn what_breaks_the_protocol_is_told_by_command_field_and_byte() {
     ];
     for (command, change, place) in cases {
         let (_, failure) = broken(asked(), patch(command, change)).expect("it breaks the protocol");
-        let words = format!("a message of the server breaks its protocol: {place}");
+        let words = format!("a message from the server violates the protocol: {place}");
         assert_eq!(failure.to_string(), words);
     }
 }
 
 #[test]
-fn an_honest_server_is_served_also_one_that_is_slow_or_chatty() {
+fn an_honest_server_works_even_if_it_is_slow_or_chatty() {
     check(Got::Through, |_, honest| Answer::Messages(vec![honest]));
     check(Got::Through, |_, honest| Answer::Drip(frame(&honest)));
     check(
@@ -205,7 +204,7 @@ fn an_honest_server_is_served_also_one_that_is_slow_or_chatty() {
 }
 
 #[test]
-fn a_message_that_does_not_end_is_a_failure_in_time() {
+fn an_endless_message_is_a_failure_in_time() {
     check(
         Got::Lost(Fault::ClosedEarly),
         at(READ, |_, honest| Answer::End(frame(&honest)[..100].to_vec())),
@@ -252,7 +251,7 @@ fn frames_out_of_bounds_are_refused() {
 }
 
 #[test]
-fn headers_that_answer_nothing_of_ours_are_refused() {
+fn headers_that_answer_none_of_our_requests_are_refused() {
     check(MALFORMED, patch(FLUSH, |message| message[0] = b'x'));
     check(
         MALFORMED,
@@ -275,7 +274,7 @@ fn headers_that_answer_nothing_of_ours_are_refused() {
 }
 
 #[test]
-fn bodies_that_contradict_themselves_are_refused() {
+fn contradictory_bodies_are_refused() {
     check(MALFORMED, patch(CREATE, |message| message.truncate(64 + 40)));
     check(MALFORMED, patch(CREATE, |message| message[64] = 88));
     check(MALFORMED, patch(CREATE, |message| message[64 + 2] = 0xff));
@@ -294,7 +293,7 @@ fn bodies_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn negotiations_that_nobody_could_accept_are_refused() {
+fn unacceptable_negotiations_are_refused() {
     check(MALFORMED, patch(NEGOTIATE, |message| message[64 + 5] = 3));
     check(
         MALFORMED,
@@ -331,7 +330,7 @@ fn negotiations_that_nobody_could_accept_are_refused() {
 }
 
 #[test]
-fn promises_without_end_are_bounded() {
+fn endless_interim_responses_are_bounded() {
     check(
         MALFORMED,
         at(FLUSH, |request, _| Answer::Flood(frame(&pending(request)))),
@@ -359,7 +358,7 @@ fn promises_without_end_are_bounded() {
 }
 
 #[test]
-fn a_server_that_gives_no_credits_is_told_from_one_that_is_slow() {
+fn a_server_that_grants_no_credits_is_distinguished_from_a_slow_one() {
     check(Got::Lost(Fault::NoCredit), |_, mut honest| {
         honest[14] = 0;
         Answer::Messages(vec![honest])
@@ -372,7 +371,7 @@ fn a_server_that_gives_no_credits_is_told_from_one_that_is_slow() {
 }
 
 #[test]
-fn a_status_fails_its_call_or_the_session_as_it_says() {
+fn a_status_fails_its_call_or_ends_the_session() {
     for (status, expected) in [
         (0xC000_1234, Got::Call(Fault::ErrorStatus)),
         (0x8000_0005, Got::Call(Fault::ErrorStatus)),
@@ -389,7 +388,7 @@ fn a_status_fails_its_call_or_the_session_as_it_says() {
 }
 
 #[test]
-fn signatures_and_ciphers_that_were_agreed_on_are_insisted_on() {
+fn the_client_insists_on_negotiated_signatures_and_encryption() {
     let signed = || Options {
         guest: false,
         user: "user".to_owned(),
@@ -427,7 +426,7 @@ fn signatures_and_ciphers_that_were_agreed_on_are_insisted_on() {
 }
 
 #[test]
-fn a_listing_without_end_ends_with_the_deadline() {
+fn an_endless_listing_ends_at_the_deadline() {
     let server = Scripted::start(|_, honest| Answer::Messages(vec![honest]));
     run(|executor| async move {
         let mut client = Client::new(&executor, server.address, asked(), "share");
@@ -445,7 +444,7 @@ fn a_listing_without_end_ends_with_the_deadline() {
 }
 
 #[test]
-fn a_listing_that_makes_no_step_is_refused() {
+fn a_listing_without_progress_is_refused() {
     let server = Scripted::start(|request, mut honest| {
         if request.command == QUERY_DIRECTORY {
             honest.truncate(72);

@@ -27,7 +27,7 @@ async fn idle(client: &mut Client, length_ns: u64) {
 }
 
 #[test]
-fn what_a_large_message_needed_is_given_back_by_a_session_that_idles() {
+fn an_idle_session_releases_the_memory_of_a_large_message() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let signed = Options {

@@ -1,5 +1,5 @@
-//! Validation of the unencrypted negotiation with the session key (MS-SMB2 3.2.5.5): by Samba, and by a
-//! server that answers wrongly.
+//! Validation of the unencrypted negotiation with the session key (MS-SMB2 3.2.5.5), by Samba and by a server that
+//! answers wrongly.
 
 use crate::client::{options, run, Client};
 use crate::samba::Samba;
@@ -18,7 +18,7 @@ fn validations(client: &Client) -> u64 {
 }
 
 #[test]
-fn samba_proves_the_negotiation_of_3_0_and_3_0_2_and_is_not_asked_by_others() {
+fn samba_validates_3_0_and_3_0_2_and_gets_no_request_with_other_dialects() {
     for (protocol, expected, questions) in [
         ("SMB2_10", Dialect::Smb210, 0),
         ("SMB3_00", Dialect::Smb300, 1),
@@ -69,8 +69,8 @@ fn validated(request: &Request, output: &[u8]) -> Vec<u8> {
     response(request.command, request.message_id, 0, &body)
 }
 
-/// Connects to an SMB 3.0.2 server whose validation response is `answer`, signed if `signs`; returns the
-/// client's fault.
+/// Connects to an SMB 3.0.2 server whose validation response is `answer`, signed if `signs`. Returns the client's
+/// fault.
 fn connect_with(signs: bool, answer: impl Fn(&Request) -> Vec<u8> + Send + 'static) -> Option<Fault> {
     let server = Scripted::start_with_key(move |request, mut honest, key| {
         match request.command {
@@ -126,7 +126,7 @@ fn an_answer_that_differs_from_the_negotiation_ends_the_session() {
 }
 
 #[test]
-fn an_answer_that_is_not_signed_or_no_answer_at_all_ends_the_session() {
+fn an_unsigned_or_missing_answer_ends_the_session() {
     let fault = connect_with(false, |request| validated(request, &truth()));
     assert_eq!(fault, Some(Fault::WrongSignature));
     let fault = connect_with(true, |request| failed(request, 0xC000_0022));
@@ -142,7 +142,7 @@ fn an_answer_that_is_not_signed_or_no_answer_at_all_ends_the_session() {
 }
 
 #[test]
-fn a_server_that_does_not_know_the_question_is_believed_where_it_signs_that() {
+fn a_server_without_the_request_is_accepted_if_it_signs_the_refusal() {
     for status in [0xC000_00BB, 0xC000_0010, 0xC000_0128] {
         assert_eq!(connect_with(true, move |request| failed(request, status)), None);
         let unsigned = connect_with(false, move |request| failed(request, status));

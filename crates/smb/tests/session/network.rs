@@ -82,7 +82,8 @@ pub fn enter(file: &Path) {
     rustix::thread::move_into_link_name_space(file.as_fd(), network).expect("root may");
 }
 
-/// Packets reach the file in order, so if these have arrived, so has everything before.
+/// Returns whether the final packets are in the file. Packets reach it in order, so all earlier ones have then arrived,
+/// too.
 fn ends_with_last_words(file: &Path) -> bool {
     let captured = fs::read(file).unwrap_or_default();
     let tail = &captured[captured.len().saturating_sub(4096)..];

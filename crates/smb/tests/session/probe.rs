@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
 #[test]
-fn samba_says_what_it_was_configured_to_offer() {
+fn samba_offers_what_it_was_configured_for() {
     for (protocol, signing, dialect, signing_required) in [
         ("SMB2_02", "default", Dialect::Smb202, false),
         ("SMB2_10", "mandatory", Dialect::Smb210, true),
@@ -45,7 +45,7 @@ fn samba_says_what_it_was_configured_to_offer() {
 }
 
 #[test]
-fn servers_that_take_nobody_are_told_apart() {
+fn servers_that_accept_no_session_are_distinguished() {
     let refusal = |samba: &Samba| match probe(samba.address, None, PATIENCE) {
         Err(Failure {
             detail: Detail::Refused { step, .. },
@@ -73,7 +73,7 @@ fn servers_that_take_nobody_are_told_apart() {
 }
 
 #[test]
-fn what_hangs_up_is_of_smb_1_by_an_answer_of_smb_1_alone() {
+fn only_an_smb_1_answer_shows_that_a_server_speaks_smb_1() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let answers: [(&[u8], Refusal); 4] = [
@@ -108,7 +108,7 @@ fn request(connection: &mut TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_with_one_signing_algorithm_is_asked_as_a_session_would() {
+fn a_probe_offers_the_same_signing_algorithms_as_a_session() {
     let settings = "  server smb3 signing algorithms = HMAC-SHA256";
     let Some(samba) = Samba::start("hmac", settings) else {
         return;
@@ -118,7 +118,7 @@ fn a_server_with_one_signing_algorithm_is_asked_as_a_session_would() {
 }
 
 #[test]
-fn a_server_of_another_network_namespace_is_asked_there() {
+fn a_server_in_another_network_namespace_is_probed_there() {
     let Some(namespace) = Namespace::make(Ipv4Addr::new(10, 9, 8, 7)) else {
         return;
     };
@@ -138,7 +138,7 @@ fn ask(patience: Duration, answer: impl Fn() -> Answer + Send + 'static) -> Fail
 }
 
 #[test]
-fn what_does_not_answer_or_is_no_file_server_is_told_in_time() {
+fn a_silent_server_or_another_kind_of_server_is_reported_in_time() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let nothing = probe(free.expect("a port"), None, PATIENCE);
     assert_eq!(
@@ -159,7 +159,7 @@ fn what_does_not_answer_or_is_no_file_server_is_told_in_time() {
 }
 
 #[test]
-fn each_probe_has_a_guid_of_its_own() {
+fn each_probe_has_its_own_guid() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let probes = 3;
@@ -181,7 +181,7 @@ fn each_probe_has_a_guid_of_its_own() {
 }
 
 #[test]
-fn a_server_without_a_version_in_common_says_so() {
+fn a_server_without_a_common_version_is_reported() {
     let server = Scripted::start(at(NEGOTIATE, |request, _| {
         Answer::Messages(vec![failed(request, 0xC000_00BB)])
     }));

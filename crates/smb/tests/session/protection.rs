@@ -88,7 +88,7 @@ async fn exercise(executor: &Executor, samba: &Samba, options: Options, share: &
 }
 
 #[test]
-fn every_dialect_works_signed_and_not() {
+fn every_dialect_works_signed_and_unsigned() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for dialect in Dialect::ALL {
@@ -130,7 +130,7 @@ fn every_signing_algorithm_of_3_1_1_works() {
 }
 
 #[test]
-fn every_cipher_works_also_where_the_share_requires_one() {
+fn every_cipher_works_even_if_the_share_requires_encryption() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for (dialect, cipher) in [
@@ -159,7 +159,7 @@ fn every_cipher_works_also_where_the_share_requires_one() {
 }
 
 #[test]
-fn what_a_server_or_a_share_requires_is_encrypted_without_being_asked_for() {
+fn encryption_required_by_a_server_or_share_is_enabled_automatically() {
     let Some(samba) = Samba::shared() else { return };
     let Some(strict) = Samba::start("encrypting", "  server smb encrypt = required") else {
         return;
@@ -180,7 +180,7 @@ fn what_a_server_or_a_share_requires_is_encrypted_without_being_asked_for() {
 }
 
 #[test]
-fn a_guest_works_unsigned_where_that_was_asked_for() {
+fn a_guest_works_unsigned_on_request() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for dialect in Dialect::ALL {
@@ -195,7 +195,7 @@ fn a_guest_works_unsigned_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_server_that_requires_signatures_gets_them_or_no_session() {
+fn a_server_that_requires_signatures_gets_them_or_is_refused() {
     let Some(samba) = Samba::start("mandatory", "  server signing = mandatory") else {
         return;
     };

@@ -48,7 +48,7 @@ async fn check(
 }
 
 #[test]
-fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
+fn a_requested_feature_that_the_server_lacks_is_reported() {
     let denied = "[denied]\n  path = /\n  valid users = root\n";
     let Some(samba) = Samba::start("refusing", denied) else {
         return;
@@ -111,7 +111,7 @@ fn what_the_plan_asks_for_and_the_server_does_not_give_is_told() {
 }
 
 #[test]
-fn an_account_that_may_not_log_on_is_told_with_the_way_out() {
+fn an_account_that_may_not_log_on_is_reported_with_a_remedy() {
     let Some(samba) = Samba::start("accounts", "") else {
         return;
     };
@@ -134,7 +134,7 @@ fn an_account_that_may_not_log_on_is_told_with_the_way_out() {
 }
 
 #[test]
-fn a_server_that_requires_more_than_the_plan_allows_is_told() {
+fn a_server_that_requires_more_than_the_plan_allows_is_reported() {
     let cases = [
         (
             "signed",
@@ -169,7 +169,7 @@ fn a_server_that_requires_more_than_the_plan_allows_is_told() {
 }
 
 #[test]
-fn what_is_no_file_server_and_what_does_not_listen_are_told_apart() {
+fn another_kind_of_server_is_distinguished_from_a_closed_port() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let thread = std::thread::spawn(move || {
@@ -197,7 +197,7 @@ fn what_is_no_file_server_and_what_does_not_listen_are_told_apart() {
 }
 
 #[test]
-fn the_question_for_consent_tells_why_it_could_not_be_asked() {
+fn a_failed_request_for_consent_reports_its_reason() {
     let Some(namespace) = Namespace::make(ELSEWHERE) else {
         return;
     };
@@ -224,7 +224,7 @@ fn the_question_for_consent_tells_why_it_could_not_be_asked() {
             PORT,
             options(),
             "STATUS_BAD_NETWORK_NAME",
-            "check shares",
+            "compare shares",
         ),
         ("share", 4451, options(), "nothing accepted", "Start the server"),
         (

@@ -60,7 +60,7 @@ impl Samba {
                 "--configfile",
             ])
             .arg(directory.join("smb.conf"))
-            // At the end of its input, it ends its whole process group.
+            // At the end of its standard input, the server ends its whole process group.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file"))
@@ -80,7 +80,7 @@ impl Samba {
         Some(samba)
     }
 
-    /// Returns the server that most tests share; it ends when no test uses it.
+    /// Returns the server that most tests share. It ends when no test uses it.
     pub fn shared() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Samba>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,7 +39,7 @@ pub struct Request {
 }
 
 /// What a script does with an answer.
-#[allow(dead_code)] // Not each of the tests that share this file needs each of them.
+#[allow(dead_code)] // Several tests share this file, and not every test needs every variant.
 pub enum Answer {
     /// Send these messages, each in a frame.
     Messages(Vec<Vec<u8>>),
@@ -55,7 +55,7 @@ pub enum Answer {
     Trickle(Vec<u8>),
     /// Send these bytes, then reset the connection.
     Reset(Vec<u8>),
-    /// Send nothing any more and keep the connection open.
+    /// Send nothing more and keep the connection open.
     Silence,
 }
 
@@ -71,7 +71,7 @@ impl Scripted {
         Self::start_with_key(move |request, honest, _| script(request, honest))
     }
 
-    /// As `start`; the script also gets the session key once the test user has authenticated.
+    /// Like `start`, but the script also gets the session key once the test user has authenticated.
     pub fn start_with_key(
         script: impl Fn(&Request, Vec<u8>, Option<[u8; 16]>) -> Answer + Send + 'static,
     ) -> Self {
@@ -104,7 +104,7 @@ fn serve(
     mut stream: TcpStream,
     script: &impl Fn(&Request, Vec<u8>, Option<[u8; 16]>) -> Answer,
 ) -> std::io::Result<()> {
-    // Only so that a failing test does not hang.
+    // A failing test must not hang.
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_nodelay(true)?;
     let mut counts = [0; 32];
@@ -320,7 +320,7 @@ fn zeros(length: usize, but: &[(usize, u8)]) -> Vec<u8> {
     bytes
 }
 
-/// Admits every client: as a guest, unless it proves to be the test user.
+/// Admits every client. A client that does not prove to be the test user becomes a guest.
 #[derive(Default)]
 struct LogOn {
     challenged: Option<Challenged>,

@@ -11,7 +11,7 @@ use std::fs;
 use std::rc::Rc;
 
 #[test]
-fn a_mebibyte_goes_in_one_request_each_way() {
+fn a_mebibyte_is_one_request_in_each_direction() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let protections = [
@@ -69,7 +69,7 @@ fn a_mebibyte_goes_in_one_request_each_way() {
 }
 
 #[test]
-fn more_calls_than_credits_all_end() {
+fn more_calls_than_credits_all_complete() {
     const CALLS: usize = 400;
     const BYTES: usize = 256 << 10;
     let Some(samba) = Samba::shared() else { return };
@@ -77,7 +77,7 @@ fn more_calls_than_credits_all_end() {
         let mut client = Client::connect(&executor, &samba).await;
         let handle = client.create(&fresh_path()).await;
         let data = pattern(BYTES, 11);
-        // The data that reads find, in whatever order the server executes concurrent calls.
+        // Write the data that reads find, in whatever order the server executes concurrent calls.
         let first = Call::Write {
             handle,
             offset: 0,

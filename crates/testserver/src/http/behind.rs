@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_connection_behind_are_not_handed_on() {
+    fn connection_fields_of_a_backend_are_not_forwarded() {
         let (head, body, kept) = whole(
             "HTTP/1.1 200 OK\r\nServer: back\r\nKeep-Alive: timeout=5\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nhi",
             false,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_has_no_bound_is_refused() {
+    fn a_truncated_or_unbounded_answer_is_refused() {
         for (text, ended, fault) in [
             ("HTTP/1.0 200 OK\r\nContent-Le", true, Fault::ClosedEarly),
             (
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_pieces_is_whole_with_its_last_byte() {
+    fn an_answer_in_pieces_is_complete_with_its_last_byte() {
         let text = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 4\r\n\r\nfour";
         for count in 0..text.len() {
             assert_eq!(read(&text[..count], false), Ok(None), "{count}");

@@ -49,7 +49,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
         unread: Vec::new(),
         drained: false,
     };
-    // A client that disconnects or is too slow is not reported: the generator counts failures on its side.
+    // Do not report a client that disconnects or is too slow: the generator counts failures on its side.
     let ended = connection.run().await;
     if matches!(ended, Ok(End::Http2)) {
         let Connection {
@@ -67,8 +67,8 @@ struct Connection<'a> {
     responder: Responder<'a>,
     worker: &'a Worker,
     endpoint: Endpoint,
-    /// Received and not parsed yet: part of a head, or pipelined requests. Usually empty, and then not
-    /// allocated.
+    /// Data that were received but not parsed yet: part of a head, or pipelined requests. Usually empty and
+    /// unallocated.
     unread: Vec<u8>,
     /// Whether the socket is empty until the kernel reports more data.
     drained: bool,
@@ -78,12 +78,12 @@ struct Connection<'a> {
 enum Step<'a> {
     Wait,
     End,
-    /// The connection switches to HTTP/2.
+    /// Switch the connection to HTTP/2.
     Http2,
     Refuse(Status),
     Answer(&'a Resource, Ask),
     Page(Document, Ask),
-    /// A backend generates the document of the target.
+    /// Forward the request: a backend generates the document of the target.
     HandOn(Vec<u8>, Ask),
 }
 
@@ -202,8 +202,7 @@ impl<'a> Connection<'a> {
         match resource {
             Resource::Document(document) => self.answer_load(document, ask).await,
             Resource::Extra(document) => self.responder.send(document, ask).await,
-            // Only the request count gets here: `read` has already generated the pages, which depend on the whole
-            // request.
+            // This is the request count: `read` has already generated pages, because they depend on the whole request.
             Resource::RequestCount | Resource::Page | Resource::Application(_) => {
                 let count = self.worker.shared.requests();
                 self.responder
@@ -235,9 +234,8 @@ impl<'a> Connection<'a> {
         Ok(ask.after)
     }
 
-    /// Answers with `status`, then discards data that the client may still send: closing a socket with
-    /// unread data causes a reset, which can destroy the answer before the client reads it (RFC 9112,
-    /// section 9.6).
+    /// Answers with `status`, then discards data that the client may still send. Closing a socket with unread data
+    /// causes a reset, which can destroy the answer before the client reads it (RFC 9112, section 9.6).
     async fn refuse(&self, status: Status) -> Result<(), Failure> {
         let ask = Ask {
             head_only: false,

@@ -1,4 +1,4 @@
-//! All answers of the server, prepared before the first request: each body is in memory, behind the end of its head.
+//! All answers of the server, prepared before the first request: each body is in memory, after the end of its head.
 //!
 //! `opening.rs` has the start of a head, which depends on the time and the connection.
 
@@ -22,7 +22,7 @@ const BYTES: &str = "application/octet-stream";
 pub enum Documents {
     /// The files of a tree at their paths; 404 for any other path.
     Tree(Arc<Tree>),
-    /// This many incompressible bytes for every path, always the same.
+    /// The same incompressible bytes for every path, of this number.
     Fixed(usize),
 }
 

@@ -1,7 +1,7 @@
 //! Names and meanings of the server's faults.
 //!
-//! `misbehaviour.rs` implements them. A fault affects every GET of a document; HEAD, extra documents and
-//! the request count are answered normally.
+//! `misbehaviour.rs` implements them. A fault affects every GET of a document. HEAD, extra documents and the request
+//! count are answered normally.
 
 use crate::fault::faults;
 

@@ -1,8 +1,8 @@
 //! HTTP/2 with the `h2` crate, an implementation that the generator does not share. It starts after the
 //! client's preface on an unencrypted connection, or if ALPN selects it.
 //!
-//! It has the same documents, application and counts as HTTP/1. Faults only exist in HTTP/1: a server with
-//! one does not speak HTTP/2.
+//! It has the same documents, application and counts as HTTP/1. Faults exist only in HTTP/1: a server with a fault does
+//! not speak HTTP/2.
 
 use super::application::Wish;
 use super::documents::{Document, Endpoint, Place, Resource};
@@ -38,14 +38,13 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, end
     let Ok(mut connection) = handshake.await else {
         return;
     };
-    // A client that disconnects or breaks a rule is not reported: the generator counts failures on its
-    // side.
+    // Do not report a client that disconnects or breaks a rule: the generator counts failures on its side.
     while let Some(Ok((request, respond))) = connection.accept().await {
         worker.renew_patience();
         if request.body().is_end_stream() {
             answer(&worker, &request, &[], respond, endpoint);
         } else {
-            // In a separate task, because the body may take long and other streams must not wait for it. The task ends
+            // Use a separate task, because the body may take long and other streams must not wait for it. The task ends
             // with the connection.
             worker
                 .executor
@@ -77,7 +76,7 @@ async fn answer_with_body(
     answer(&worker, &request, &body, respond, endpoint);
 }
 
-/// Answers immediately: every body is in memory, and `h2` buffers what exceeds the client's window.
+/// Answers immediately: every body is in memory, and `h2` buffers the part beyond the client's window.
 fn answer<T>(
     worker: &Worker,
     request: &Request<T>,

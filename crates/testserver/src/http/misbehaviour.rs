@@ -1,7 +1,7 @@
 //! Implementation of the faults. Nothing here runs forever: endless answers stop at a limit, or when the
 //! client disconnects.
 //!
-//! Not optimized: these answers are built on request.
+//! The code is not optimized: these answers are built on request.
 
 use super::documents::Document;
 use super::fault::{Fault, Kind};
@@ -21,7 +21,7 @@ const FILLER_FIELD: &[u8] = b"X-Filler: 0123456789012345678901234567890123456789
 const CHUNKED_FIELD: &str = "Transfer-Encoding: chunked\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
 
-/// Answers a GET of `document` with `fault`; returns the state of the connection after the answer.
+/// Answers a GET of `document` with `fault`. Returns the state of the connection after the answer.
 pub(crate) async fn misbehave(
     responder: &Responder<'_>,
     fault: Fault,

@@ -1,5 +1,5 @@
-//! The reference server for HTTP/1.0, 1.1 and 2: the generator is measured against it, and it is the web
-//! server if no other is installed.
+//! The reference server for HTTP/1.0, 1.1 and 2. The generator is measured against it, and it is the web server if no
+//! other is installed.
 //!
 //! It answers GET and HEAD from memory, and POST in the application (`application.rs`). Each thread has its
 //! own listener, event loop and counter. A request on a persistent connection costs one `recv`, one

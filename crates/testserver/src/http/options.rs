@@ -34,7 +34,8 @@ pub struct Options {
     pub http2: bool,
     /// TLS settings; None: unencrypted.
     pub tls: Option<Tls>,
-    /// Additional port for TLS, with unencrypted HTTP on the first port. None: only TLS, if `tls` is set.
+    /// Additional port for TLS, with unencrypted HTTP on the first port. None: the first port uses only TLS, if `tls`
+    /// is set.
     pub secure_port: Option<u16>,
     /// Ports of backends on loopback, used in turn for paths below `/cgi-bin/`; if empty, this server
     /// generates its own page. A server with backends does not speak HTTP/2.

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_is_read_with_its_body_where_a_path_takes_it() {
+    fn a_post_is_parsed_with_its_body_if_the_path_accepts_it() {
         let post = "POST /form?a HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\nContent-Length: 3\r\n\r\nabc";
         let request = whole(post);
         assert_eq!(
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_kept_by_default_in_1_1_and_on_demand_in_1_0() {
+    fn a_connection_persists_by_default_in_1_1_and_on_request_in_1_0() {
         let after = |head: &str| whole(head).ask.after;
         assert_eq!(after("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Persistence::KeepAlive);
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_found_in_every_form_of_target() {
+    fn the_path_is_found_in_every_form_of_a_target() {
         let of = |target: &str| whole(&format!("GET {target} HTTP/1.0\r\n\r\n")).path == b"/a/b.gif";
         for target in [
             "/a/b.gif",
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_answered_is_refused_with_its_own_status() {
+    fn an_unanswerable_request_is_refused_with_the_right_status() {
         assert_eq!(
             refused("POST / HTTP/1.1\r\nHost: h\r\n\r\n"),
             Status::MethodNotAllowed
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_partial_until_its_end_and_refused_at_the_bound() {
+    fn a_head_is_partial_until_its_end_and_refused_beyond_its_limit() {
         let head = format!("GET / HTTP/1.0\r\na: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES - 23));
         assert_eq!(head.len(), MAX_HEAD_BYTES);
         for length in [0, 1, 16, MAX_HEAD_BYTES - 1] {

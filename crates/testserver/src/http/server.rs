@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-/// A running server; dropping it stops it.
+/// A running server. Dropping it stops it.
 pub type Server = crate::server::Server<Shared>;
 
 impl Server {
@@ -26,7 +26,7 @@ impl Server {
 
     /// Returns the number of answers so far, of any status. Answers to the tool's own requests (extra documents, this
     /// count) are excluded, so that the difference between two counts is the load in between. An answer counts from the
-    /// start of its transmission, and is uncounted if the transmission fails; a fault that never completes an answer
+    /// start of its transmission, and is uncounted if the transmission fails. An answer that a fault never completes
     /// does not count.
     pub fn requests(&self) -> u64 {
         self.service().requests()

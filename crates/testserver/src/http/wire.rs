@@ -11,7 +11,7 @@ pub(crate) const LATE: Fault = Fault::ResponseTimeout;
 /// An accepted connection, after its TLS handshake, if any.
 pub(crate) enum Wire {
     Plain(Socket),
-    /// Taken out while a call uses the channel: only one task uses it, with one call at a time.
+    /// None while a call uses the channel. Only one task uses the channel, with one call at a time.
     Tls(Cell<Option<Box<Channel<ServerSide>>>>),
 }
 

@@ -19,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Time limit, from the last request on a connection, for sending its answer and receiving the next request.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 
-/// The only kind of request: all answers are counted together.
+/// The only kind of request, because all answers are counted together.
 const ANY: usize = 0;
 
 /// State shared by the threads of a server.
@@ -78,7 +78,7 @@ impl Worker {
         self.executor.set_deadline(self.recent_ns.get() + PATIENCE_NS);
     }
 
-    /// Counts an answer before it is sent: a client that has received the answer must find it counted.
+    /// Counts an answer. Call it before the answer is sent: once a client has the answer, it must be counted.
     pub(crate) fn count_answer(&self) {
         self.shared.counts.add(self.number, ANY);
     }

@@ -24,10 +24,10 @@ const RECEIVES_IN_A_TURN: u32 = 16;
 /// Maximum time for which a call waits for the return of a delegation: Linux's `NFSD_DELEGRETURN_TIMEOUT`.
 const WAIT_NS: u64 = 30 * NS_PER_MS;
 const LOOK_AGAIN_NS: u64 = NS_PER_MS / 2;
-/// Outcome of a timeout, which never occurs without a deadline.
+/// Failure for a timeout, which never occurs without a deadline.
 const NEVER: Outcome = Outcome::ResponseTimeout;
 
-/// Serves a connection to its end. A client that disconnects or breaks the protocol is not reported: the
+/// Serves a connection to its end. A client that disconnects or violates the protocol is not reported, because the
 /// generator counts failures on its side.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
     let connection = Connection {
@@ -64,8 +64,8 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // A short read means that the socket is drained. But the kernel reports the end of the stream
-                    // only once, so after that report, read again.
+                    // A short read means that the socket is drained. But the kernel reports the end of the stream only
+                    // once. After that report, read again.
                     count == room_bytes || self.socket.end_reported()
                 }
             };
@@ -110,7 +110,7 @@ impl Connection {
     }
 
     /// Answers a call. A call that conflicts with a delegation first waits up to `WAIT_NS` for its return, as in
-    /// Linux's server: most clients return a delegation sooner than a client retries after a DELAY.
+    /// Linux's server. Most clients return a delegation sooner than a client retries after a DELAY.
     async fn answer(&mut self, range: Range<usize>) -> Result<After, Failure> {
         let record = &self.records.bytes()[range];
         let mut after = self.dialogue.answer_or_wait(record, &mut self.out)?;

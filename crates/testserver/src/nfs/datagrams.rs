@@ -1,7 +1,7 @@
 //! NFSv3, MOUNT and the portmapper over UDP: one datagram per call and per reply.
 //!
-//! Off by default, because the server, like every UDP server without authentication, trusts the source address of a
-//! datagram.
+//! UDP is off by default, because the server trusts the source address of a datagram, like every UDP server without
+//! authentication.
 
 use super::dialogue::{After, Dialogue};
 use super::fault::Fault;

@@ -40,7 +40,8 @@ pub struct Dialogue {
     transport: Transport,
     /// Whether a call that conflicts with a delegation may wait before the client is told to retry.
     is_patient: bool,
-    /// The fault drawn for a call that must be answered again, so that the call counts only once; Some(None): no fault.
+    /// The fault of a call that must be answered again. It is stored so that the call counts only once. Some(None): no
+    /// fault.
     again: Option<Option<Kind>>,
     /// Handle through which other connections call this connection's client.
     connection: Arc<ConnectionHandle>,
@@ -244,7 +245,7 @@ impl Dialogue {
         };
         let mut volume = export.lock();
         let now_ns = monotonic_ns();
-        // The whole call except for the XID, which is part of the name anyway.
+        // Use the whole call except for the XID, which is part of the name anyway.
         let name = (!is_repeatable(procedure)).then(|| volume.replies.name(xid, &record[4..]));
         if name.is_some_and(|name| volume.replies.give_again(name, now_ns, out)) {
             return After::GoOn;

@@ -30,7 +30,7 @@ pub struct Host {
     pub(super) pseudo: Pseudo,
     clients: Mutex<Clients>,
     hashing: RandomState,
-    /// Number of compounds that were answered with their slot's cached reply.
+    /// Number of compounds that were answered with the cached reply of their slot.
     pub(super) given_again: AtomicU64,
     verifier: AtomicU64,
     pub(super) restarts: AtomicU64,
@@ -60,7 +60,7 @@ impl Host {
             server,
             port: AtomicU16::new(0),
             pseudo: Pseudo::new(server, (1, 0), options.exports.iter().map(String::as_str)),
-            // IDs of another start must not match those of this one.
+            // IDs from another start of the server must not match those of this one.
             clients: Mutex::new(Clients::new((server >> 32) as u32)),
             hashing: RandomState::new(),
             given_again: AtomicU64::new(0),

@@ -43,8 +43,8 @@ pub struct Options {
     /// Initial files in the root of every export.
     #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
-    /// Delegates files to NFSv4.1 clients that read them, and revokes a delegation that is not returned
-    /// within this number of nanoseconds after its recall; None: no delegations.
+    /// Delegate files to NFSv4.1 clients that read them. A delegation is revoked if it is not returned within this
+    /// number of nanoseconds after its recall. None: no delegations.
     #[serde(deserialize_with = "recall_ns")]
     pub delegations: Option<u64>,
     /// Fault to inject.
@@ -67,7 +67,7 @@ impl Options {
         }
     }
 
-    /// Returns why the options are invalid; None if they are valid.
+    /// Returns why the options are invalid, or None if they are valid.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let is_path = |path: &String| {
             path.strip_prefix('/').is_some_and(|rest| {
@@ -76,11 +76,11 @@ impl Options {
         };
         let repeated = |(place, path): (usize, &String)| self.exports[..place].contains(path);
         if self.exports.is_empty() || !self.exports.iter().all(is_path) {
-            Some("a server needs at least one export, and each a path such as /volume1")
+            Some("a server needs at least one export, and each export needs a path such as /volume1")
         } else if self.exports.iter().enumerate().any(repeated) {
             Some("an export is named twice")
         } else if !TRANSFER_BYTES.contains(&self.max_transfer_bytes) {
-            Some("a transfer has between 4096 and 1048576 bytes")
+            Some("a transfer must have between 4096 and 1048576 bytes")
         } else {
             None
         }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_not_be_is_told_in_words() {
+    fn invalid_options_are_refused_with_a_reason() {
         let usual = Options::on_loopback("/a/b");
         assert_eq!(usual.problem(), None);
         for (wrong, word) in [

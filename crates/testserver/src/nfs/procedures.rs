@@ -15,7 +15,7 @@ use dyno_nfs::wire::{
 /// Preferred size of a listing, as in Linux's server.
 const LISTING_BYTES: u32 = 65_536;
 const MOST_LISTING_BYTES: u32 = 1 << 20;
-/// Size of the end of a part of a listing.
+/// Bytes that follow the last entry of a listing: the end of the list, and whether the directory ends.
 const END_BYTES: usize = 8;
 
 // Rights of ACCESS.

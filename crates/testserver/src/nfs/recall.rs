@@ -18,9 +18,9 @@ use std::sync::MutexGuard;
 const NOBODYS: [u8; 12] = *b"nobody has i";
 
 impl Host {
-    /// Recalls the delegations that conflict with a change of these files. `by`: the NFSv4.1 client that changes them;
-    /// None: an NFSv3 client. Returns a guard that prevents new delegations while it lives; None: the server grants no
-    /// delegations.
+    /// Recalls the delegations that conflict with a change of these files. `by`: the NFSv4.1 client that changes them,
+    /// or None for an NFSv3 client. Returns a guard that prevents new delegations while it exists, or None if the
+    /// server grants no delegations.
     ///
     /// # Errors
     /// JUKEBOX (DELAY in NFSv4): a delegation must be returned first.

@@ -1,5 +1,5 @@
 //! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a reply repeats
-//! the call and gets the same reply (RFC 1813, 4.3). The cache is bounded in number and time.
+//! the call and gets the same reply (RFC 1813, 4.3). The cache is limited in number and time.
 //!
 //! A call is identified by its contents, including its XID and caller, but not by its connection: a client may repeat a
 //! call on another connection.
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_is_given_again_to_the_same_call_alone_and_not_for_ever() {
+    fn a_cached_reply_is_sent_only_for_the_same_call_and_expires() {
         let mut replies = Replies::default();
         let name = replies.name(7, b"REMOVE x");
         replies.keep(name, 0, b"done");

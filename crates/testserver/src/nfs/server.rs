@@ -21,12 +21,12 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Number of attempts to find a port that is free for both TCP and UDP.
 const TRIES: u32 = 8;
 
-/// A running server; dropping it stops it.
+/// A running server. Dropping it stops it.
 pub type Server = crate::server::Server<Host>;
 
 impl Server {
-    /// Returns the number of requests so far by procedure, with the names in RFC 1813. A request counts
-    /// before it is answered; MOUNT and the portmapper don't count.
+    /// Returns the number of requests so far by procedure, with the names in RFC 1813. A request counts before it is
+    /// answered. MOUNT and the portmapper don't count.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let names = Procedure::ALL.map(Procedure::name).into_iter().chain(NAMES);
         let mut counts: Vec<(&'static str, u64)> = Vec::new();

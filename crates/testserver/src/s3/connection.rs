@@ -22,7 +22,7 @@ const RECEIVE_BYTES: usize = 65_536;
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 /// Time for which a refused client may continue sending.
 const LINGER_NS: u64 = NS_PER_S;
-/// Maximum length of a body: S3's limit of a single PUT, and the framing of its chunks.
+/// Maximum length of a body: S3's limit for a single PUT, plus the framing of its chunks.
 const MAX_BODY_BYTES: u64 = (5 << 30) + (64 << 20);
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -52,7 +52,7 @@ impl Worker {
     }
 }
 
-/// Serves a connection to its end. A client that disconnects or is too slow is not reported: the generator
+/// Serves a connection to its end. A client that disconnects or is too slow is not reported, because the generator
 /// counts failures on its side.
 pub(super) async fn serve(socket: Socket, worker: Rc<Worker>) {
     worker.renew_patience();
@@ -187,7 +187,7 @@ impl Connection<'_> {
                 .sleep_until(monotonic_ns() + strikes.delay_ns())
                 .await;
         }
-        // A client that has received the answer must find it counted.
+        // Count before sending: once a client has the answer, it must be counted.
         worker.host.counts.add(worker.number, done.operation as usize);
         let head = self.head(&done.answer, request.is_kept);
         match sending {
@@ -214,7 +214,7 @@ impl Connection<'_> {
             crate::http::SOFTWARE,
             if is_kept { "keep-alive" } else { "close" },
         );
-        // RFC 9110, section 8.6: 204 has no length, and 304 would name that of the object.
+        // RFC 9110, section 8.6: 204 has no length, and the length in a 304 would be that of the object.
         if answer.status != 204 && answer.status != 304 {
             head += &format!("Content-Length: {}\r\n", answer.length);
         }
@@ -232,8 +232,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Refuses a request whose end is unknown, then discards what the client still sends: closing a socket
-    /// with unread data causes a reset, which can destroy the answer (RFC 9112, section 9.6).
+    /// Refuses a request whose end is unknown, then discards data that the client still sends. Closing a socket with
+    /// unread data causes a reset, which can destroy the answer (RFC 9112, section 9.6).
     async fn refuse(&mut self, refusal: &Refusal) -> Result<(), Failure> {
         let answer = refusal.answer("/", self.worker.host.request_id());
         let head = self.head(&answer, false);

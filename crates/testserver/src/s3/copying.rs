@@ -47,7 +47,7 @@ impl Call<'_> {
         Answer::xml(Refusal::from(Code::InternalError).document(&path, self.host.request_id()))
     }
 
-    /// Returns the object that `x-amz-copy-source` names.
+    /// Returns the object in `x-amz-copy-source`.
     pub(super) fn source(&self) -> Result<Arc<Object>, Refusal> {
         let value = self.request.field("x-amz-copy-source").unwrap_or_default();
         let path = value

@@ -24,7 +24,7 @@ pub(super) fn parse_basic(text: &str) -> Option<i64> {
     Some(date.with_time(time).assume_utc().unix_timestamp())
 }
 
-/// Returns a time in the form of S3's XML: `2026-11-29T12:45:00.000Z`.
+/// Returns a time in the format of S3's XML: `2026-11-29T12:45:00.000Z`.
 pub(super) fn extended(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time);
     let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
@@ -38,7 +38,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
-    fn dates_are_read_and_written_as_the_calendar_has_them() {
+    fn dates_are_parsed_and_written_according_to_the_calendar() {
         for (basic, unix_s, text) in [
             ("19700101T000000Z", 0, "1970-01-01T00:00:00.000Z"),
             ("20000229T235959Z", 951_868_799, "2000-02-29T23:59:59.000Z"),

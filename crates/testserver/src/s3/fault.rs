@@ -1,7 +1,7 @@
 //! Names and meanings of the server's faults.
 //!
-//! `operations.rs` applies those of contents, `connection.rs` those of messages. A fault affects requests for
-//! objects; initial objects (proof of consent) are answered normally.
+//! `operations.rs` implements faults of contents, `connection.rs` faults of messages. A fault affects requests for
+//! objects. Initial objects (proof of consent) are answered normally.
 
 use crate::fault::faults;
 
@@ -13,7 +13,7 @@ faults! {
     LostPut "lost-put=10" "acknowledges every tenth PUT and completed upload, and does not store it"
     TornPut "torn-put=10" "acknowledges every tenth PUT, and stores only the first half of its content"
     LostDelete "lost-delete=10" "acknowledges every tenth DELETE, and does not remove the object"
-    StaleRead "stale-read=10" "answers every tenth GET and HEAD with the object before the last PUT, or as missing"
+    StaleRead "stale-read=10" "answers every tenth GET and HEAD as if the last PUT had not happened"
     TruncatedList "truncated-list=10" "leaves the last entry out of every tenth listing, without a mark"
     GhostEntry "ghost-entry=10" "adds an object that does not exist to every tenth listing"
     EndlessList "endless-list" "marks every listing as truncated and continues with the same page"

@@ -1,4 +1,4 @@
-//! Parses every part of a request that a server parses before it verifies the signature, for the fuzz target.
+//! For the fuzz target: parses every part of a request that a server parses before it verifies the signature.
 
 use super::payload::{decoded, Dechunker};
 use super::request::{parse, Parsed};

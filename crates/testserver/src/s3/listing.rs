@@ -36,7 +36,7 @@ struct Page {
 struct Wanted<'a> {
     prefix: &'a [u8],
     delimiter: &'a [u8],
-    /// Only names after this one are listed; a common prefix excludes all its keys.
+    /// Only names after this one are listed. If it is a common prefix, all its keys are left out.
     after: Vec<u8>,
     most: usize,
 }
@@ -204,7 +204,7 @@ fn write_entry(xml: &mut Writer, entry: &Entry, name: &impl Fn(&[u8]) -> String)
     xml.close();
 }
 
-/// Returns the name in a continuation token.
+/// Returns the name that a continuation token contains.
 fn name_in(token: &[u8]) -> Result<Vec<u8>, Refusal> {
     HEXLOWER_PERMISSIVE.decode(token).map_err(|_| {
         let message = "The continuation token provided is incorrect";

@@ -1,6 +1,6 @@
 //! Decides whether a fault affects a request, and implements faults of messages. Nothing here is endless.
 //!
-//! `operations.rs` and its parts implement faults of contents, `connection.rs` those of timing.
+//! `operations.rs` and its parts implement faults of contents. `connection.rs` implements faults of timing.
 
 use super::answer::Answer;
 use super::fault::{Fault, Kind};

@@ -1,4 +1,4 @@
-//! Multipart uploads: create, upload and list parts, complete, abort, and list what is unfinished.
+//! Multipart uploads: create them, upload and list parts, complete, abort, and list unfinished uploads.
 
 use super::answer::Answer;
 use super::date::extended;

@@ -53,7 +53,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    /// Returns content that counts against the server's memory.
+    /// Returns content that counts towards the server's memory limit.
     pub(super) fn kept(&self, content: Vec<u8>) -> Result<Content, Refusal> {
         let held = Held::take(&self.host.space, content.len() as u64).ok_or(Code::InsufficientStorage)?;
         Ok(Content::new(content, held))
@@ -256,8 +256,8 @@ pub(super) fn conditions(request: &Request, etag: Option<&str>, if_unmodified: C
     Ok(())
 }
 
-/// Returns the range that a request asks for; None: the whole object, also if the range has a form that a
-/// server may ignore.
+/// Returns the range that a request asks for. None: the whole object. This includes ranges in a form that a server may
+/// ignore.
 fn range_of(request: &Request, length: u64) -> Result<Option<Range<u64>>, Refusal> {
     let Some(range) = request
         .field("range")
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read_as_rfc_9110_has_them() {
+    fn ranges_are_parsed_as_in_rfc_9110() {
         let range = |text: &str, length| {
             range_of(&request(&format!("Range: {text}")), length).map_err(|refusal| refusal.code)
         };

@@ -40,7 +40,7 @@ pub struct Options {
     /// Names of the buckets, which are initially empty.
     pub buckets: Vec<String>,
     pub region: String,
-    /// The key that signs all requests; None: anyone may do everything.
+    /// The key that must sign all requests. None: anyone may do everything.
     pub access_key: Option<AccessKey>,
     pub flush: Flush,
     /// Memory limit for all objects together.
@@ -63,7 +63,7 @@ impl Options {
         }
     }
 
-    /// Returns why the options are invalid; None if they are valid.
+    /// Returns why the options are invalid, or None if they are valid.
     pub(super) fn problem(&self) -> Option<&'static str> {
         let repeated = |(place, name): (usize, &String)| self.buckets[..place].contains(name);
         if self.buckets.is_empty() || !self.buckets.iter().all(|name| is_bucket_name(name)) {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_not_be_is_told_in_words() {
+    fn invalid_options_are_refused_with_a_reason() {
         assert_eq!(Options::on_loopback("volume1").problem(), None);
         for wrong in ["", "ab", "Volume1", "-volume", "a/b", &"a".repeat(64)] {
             let problem = Options::on_loopback(wrong).problem();

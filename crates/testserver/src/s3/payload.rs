@@ -21,7 +21,7 @@ pub(super) struct Stored {
     pub(super) checksum: Option<(Algorithm, String)>,
 }
 
-/// Returns the content of a body, if each hash, checksum and signature that the client sent is correct.
+/// Returns the content of a body if every hash, checksum and signature that the client sent is correct.
 pub(super) fn checked(request: &Request, verified: Verified, body: Vec<u8>) -> Result<Stored, Refusal> {
     let (content, trailer) = match verified.payload {
         Payload::Unsigned => (body, Vec::new()),
@@ -139,7 +139,7 @@ fn trailer(mut rest: &[u8]) -> Option<(Trailer, Option<String>)> {
         if line.is_empty() {
             return rest.is_empty().then_some((fields, signature));
         }
-        // Some clients end a trailer's field with a line feed before the line end (S3's reference does).
+        // Some clients end a trailer's field with an additional line feed before the line end, as S3's reference does.
         let (name, value) = line.trim().split_once(':')?;
         let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
         if name == "x-amz-trailer-signature" {
@@ -182,7 +182,7 @@ impl Dechunker {
         self.state == State::Done
     }
 
-    /// Appends the content in `bytes` to `out`. Returns the number of bytes used; the rest is incomplete.
+    /// Appends the content in `bytes` to `out`. Returns the number of bytes used. The rest is incomplete.
     pub(super) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>, most: u64) -> Result<usize, Refusal> {
         let mut used = 0;
         loop {
@@ -307,7 +307,7 @@ mod tests {
         );
     }
 
-    /// Name, request, content and the algorithm of its checksum.
+    /// A recorded request: name, request, content and checksum algorithm.
     type Vector = (&'static str, &'static [u8], &'static [u8], Option<Algorithm>);
 
     /// Requests as botocore 1.44.8 sends them, in the clear and over TLS.
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_content_that_changed_on_its_way_is_refused() {
+    fn content_that_changed_in_transit_is_refused() {
         for (name, bytes, content, _) in VECTORS.iter().filter(|(.., algorithm)| algorithm.is_some()) {
             let (request, mut body) = recorded(bytes);
             let at = body

@@ -47,7 +47,7 @@ pub(super) struct Request {
     pub(super) path: Vec<u8>,
     /// Decoded names and values, in the order of the request.
     pub(super) query: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Names in lower case, and values, in the order of the request.
+    /// Names, in lower case, and values, in the order of the request.
     pub(super) fields: Vec<(String, String)>,
     pub(super) framing: Framing,
     pub(super) is_kept: bool,
@@ -184,7 +184,7 @@ impl Request {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns the first value of a parameter; empty if the parameter has none.
+    /// Returns the first value of a parameter. The value is empty if the parameter has none.
     pub(super) fn parameter(&self, name: &str) -> Option<&[u8]> {
         let found = self.query.iter().find(|(known, _)| known == name.as_bytes());
         found.map(|(_, value)| value.as_slice())
@@ -242,7 +242,7 @@ pub(super) fn checked_key(key: &[u8]) -> Result<Vec<u8>, Refusal> {
     Ok(key.to_vec())
 }
 
-/// Decodes percent-encoding; None if it is malformed.
+/// Decodes percent-encoding. Returns None if it is malformed.
 pub(super) fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.iter();
@@ -258,8 +258,8 @@ pub(super) fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Percent-encodes all bytes except unreserved ones, as signatures and listings do. `keeps_slash`: leaves
-/// slashes unchanged, as in paths.
+/// Percent-encodes all bytes except unreserved ones, as signatures and listings do. `keeps_slash`: leave slashes
+/// unchanged, as in paths.
 pub(super) fn encoded(text: &[u8], keeps_slash: bool) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut out = String::with_capacity(text.len());
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_or_malformed_is_refused() {
+    fn an_ambiguous_or_malformed_request_is_refused() {
         for (rest, code) in [
             ("Content-Length: 3\r\nContent-Length: 3", Code::InvalidRequest),
             (

@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A running server; dropping it stops it.
+/// A running server. Dropping it stops it.
 pub type Server = crate::server::Server<Host>;
 
 impl Server {
-    /// Returns the number of requests so far by operation. A request counts before it is answered, also if it
-    /// is refused; requests that are not S3 requests count as `Other` or not at all.
+    /// Returns the number of requests so far by operation. A request counts before it is answered, even if it is
+    /// refused. Requests that are not S3 requests count as `Other` or not at all.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let count = |operation: Operation| self.service().counts.of_kind(operation as usize);
         Operation::ALL

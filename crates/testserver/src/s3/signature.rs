@@ -1,4 +1,4 @@
-//! Verification of AWS Signature Version 4 in the `Authorization` header, read from its specification.
+//! Verifies AWS Signature Version 4 in the `Authorization` header. Written from its specification.
 
 use super::date::parse_basic;
 use super::options::AccessKey;
@@ -14,7 +14,7 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// Maximum difference of the clocks: 15 minutes, as S3 documents it.
 const MOST_SKEW_S: u64 = 900;
 
-/// Kind of the payload, as `x-amz-content-sha256` states it.
+/// Kind of the payload, according to `x-amz-content-sha256`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Payload {
     Unsigned,
@@ -67,7 +67,7 @@ impl Chain {
         self.accepts("AWS4-HMAC-SHA256-PAYLOAD", &hashes, signature)
     }
 
-    /// Returns whether this is the signature of the trailer; `lines` ends each field with a line feed.
+    /// Returns whether this is the signature of the trailer; `lines`: the fields, each with a line feed at its end.
     pub(super) fn accepts_trailer(&mut self, lines: &str, signature: &str) -> bool {
         self.accepts(
             "AWS4-HMAC-SHA256-TRAILER",
@@ -94,7 +94,7 @@ pub(super) struct Verified {
     pub(super) chain: Option<Chain>,
 }
 
-/// The signing key of the latest scope, which changes once a day.
+/// The signing key of the latest scope. It changes once a day.
 #[derive(Debug, Default)]
 pub(super) struct SigningKey(RefCell<Option<(String, [u8; 32])>>);
 
@@ -148,7 +148,7 @@ impl<'a> Authorization<'a> {
                 _ => return None,
             }
         }
-        // The key's name may contain slashes.
+        // The key's ID may contain slashes.
         let mut parts = credential?.rsplitn(5, '/');
         let [end, service, region, date, key_id] = std::array::from_fn(|_| parts.next());
         (end? == "aws4_request").then_some(Self {
@@ -164,7 +164,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Verifies a request. `key` None: anyone may do everything. `now_s`: the Unix time.
+/// Verifies a request. `key`: None if anyone may do everything. `now_s`: the Unix time.
 pub(super) fn verify(
     request: &Request,
     key: Option<&AccessKey>,
@@ -255,7 +255,7 @@ fn check_scope(scope: &Scope<'_>, region: &str, date: &str, now_s: i64) -> Resul
     Ok(())
 }
 
-/// Checks that the signature covers `host` and every `x-amz-` header, and names no header that is missing.
+/// Checks that the signature covers `host` and every `x-amz-` header, and no header that is missing.
 fn check_signed_fields(request: &Request, signed: &[&str]) -> Result<(), Refusal> {
     let must = |name: &str| name == "host" || name.starts_with("x-amz-");
     let names = request.fields.iter().map(|(name, _)| name.as_str());
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_chunks_are_accepted_in_their_order_only() {
+    fn the_published_chunks_are_accepted_only_in_their_order() {
         let put = request(
             "PUT /examplebucket/chunkObject.txt",
             &[
@@ -418,7 +418,7 @@ mod tests {
              x-amz-decoded-content-length;x-amz-storage-class",
             "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
         );
-        // The example's host has no bucket in it.
+        // The host of the example does not contain the bucket.
         let mut put = put;
         put.fields[0].1 = "s3.amazonaws.com".to_owned();
         let mut chain = verified(&put, NOW_S)
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_part_has_its_own_error() {
+    fn each_invalid_part_has_its_own_error() {
         let wrong = |change: fn(&mut Request)| {
             let mut request = get(GET);
             change(&mut request);

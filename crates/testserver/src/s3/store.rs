@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Memory that an object uses; it is freed when the last reference is dropped.
+/// Memory that an object uses. It is freed when the last reference is dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     space: Arc<Space>,
@@ -32,12 +32,12 @@ impl Drop for Held {
     }
 }
 
-/// Contents in pieces, which are never copied: those of a multipart upload are its parts.
+/// Contents in pieces, which are never copied. The pieces of a multipart upload are its parts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
     pub(super) pieces: Vec<Bytes>,
     pub(super) length: u64,
-    /// Never read; it exists so that the memory stays counted.
+    /// Never read. It keeps the memory counted.
     _held: Vec<Arc<Held>>,
 }
 
@@ -75,7 +75,7 @@ impl Content {
         found
     }
 
-    /// Returns the first part of the content, as an object of its own.
+    /// Returns the first `length` bytes of the content as separate content.
     pub(super) fn first(&self, length: u64) -> Self {
         Self {
             pieces: self.slice(0..length),
@@ -88,13 +88,13 @@ impl Content {
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     pub(super) content: Content,
-    /// Without quotation marks.
+    /// The ETag, without quotation marks.
     pub(super) etag: String,
     pub(super) modified: SystemTime,
     /// Header fields that are stored with the object and sent again: name and value.
     pub(super) fields: Vec<(String, String)>,
     pub(super) checksum: Option<(Algorithm, String)>,
-    /// The object that this one replaced; only a server with a fault for stale reads keeps it.
+    /// The object that this one replaced. Only a server with a fault for stale reads keeps it.
     pub(super) before: Option<Arc<Object>>,
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_free_again_after_the_last_reference_to_an_object() {
+    fn memory_is_freed_with_the_last_reference_to_an_object() {
         let space = Arc::new(Space::new(10));
         let part = |text: &str| {
             let held = Held::take(&space, text.len() as u64).expect("room");

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_comments_and_empty_elements_are_read() {
+    fn prefixes_comments_and_empty_elements_are_parsed() {
         let document =
             b"<?xml version='1.0'?><!-- <a> --><s:Delete xmlns:s='x'><Quiet>true</Quiet><s:Object>\
             <s:Key>k</s:Key><VersionId/></s:Object></s:Delete>";

@@ -20,13 +20,13 @@ use std::task::Poll;
 /// Maximum size of a message: a write of 1 MiB with its headers, and the other parts of a compound.
 const MOST_MESSAGE_BYTES: usize = (1 << 20) + 65_536;
 const FIRST_BYTES: usize = 65_536;
-/// Extra space behind a large message, so that one system call also receives the start of the next one.
+/// Extra space after a large message, so that one system call also receives the start of the next one.
 const SLACK_BYTES: usize = 4096;
 /// Limit for waiting answers; beyond this, answers are sent before further requests are executed.
 const MOST_WAITING_BYTES: usize = 4 << 20;
 /// Receive calls in a row after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Outcome of a timeout, which never occurs without a deadline.
+/// Failure for a timeout, which never occurs without a deadline.
 const NEVER: Outcome = Outcome::ResponseTimeout;
 
 /// The connection must be closed.
@@ -44,7 +44,7 @@ impl From<Failure> for Ended {
     }
 }
 
-/// Serves a connection to its end. A client that disconnects or breaks the protocol is not reported: the
+/// Serves a connection to its end. A client that disconnects or violates the protocol is not reported, because the
 /// generator counts failures on its side.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
     let (id, handle) = host.connections.add(thread);
@@ -88,7 +88,8 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.inbox.end += count;
-                    // After a short read the socket is empty, unless its end was reported, which happens only once.
+                    // After a short read, the socket is empty, unless the end of the stream was reported. The end is
+                    // reported only once.
                     let is_rest = count == room_bytes || self.socket.end_reported();
                     self.carry_out().await?;
                     is_rest
@@ -208,8 +209,8 @@ impl Inbox {
         let Some(bytes) = self.message_bytes() else {
             return Ok(None);
         };
-        // The type in the first byte must be 0. Any other type, as the high byte of the length, makes the length too
-        // large.
+        // The type in the first byte must be 0. Read as the high byte of the length, any other type makes the length
+        // too large.
         if !(SMB1_HEADER_BYTES..=MOST_MESSAGE_BYTES).contains(&bytes) {
             return Err(Ended);
         }

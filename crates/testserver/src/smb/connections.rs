@@ -13,7 +13,7 @@ pub(super) struct ConnectionHandle {
     /// Signals notices or the end of the connection.
     pub(super) wakeup: Wakeup,
     notices: Mutex<Vec<Notice>>,
-    /// Set when the connection must end; dropping the sender reports that it has ended.
+    /// Set when the connection must end. Dropping the sender reports that the connection has ended.
     ends: Mutex<Option<Sender<()>>>,
 }
 

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_good_once_and_only_after_it_was_granted() {
+    fn an_id_is_valid_once_and_only_after_it_was_granted() {
         let mut credits = Credits::new();
         assert!(!credits.take(1, 1));
         assert!(credits.take(0, 1));
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_left_without_a_credit_or_has_more_than_the_bound() {
+    fn each_client_has_at_least_one_credit_and_at_most_the_limit() {
         let mut credits = Credits::new();
         assert!(credits.take(0, 1));
         assert_eq!(credits.grant(0), 1);
         assert_eq!(usize::from(credits.grant(u16::MAX)), MOST - 1);
         assert_eq!(credits.grant(1), 0);
-        // One ID is skipped; the IDs used after it are replaced only while the window is within its limit.
+        // One ID is skipped. The IDs used after it are replaced only while the window is within its limit.
         let mut next = 2;
         while credits.take(next, 1) {
             credits.grant(1);

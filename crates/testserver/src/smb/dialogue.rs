@@ -41,7 +41,7 @@ pub(crate) struct Dialogue {
     parked: Vec<Parked>,
     next_async_id: u64,
     spare_parts: Vec<Part>,
-    /// Notices for other connections; the owner of the dialogue delivers them.
+    /// Notices for other connections. The owner of the dialogue delivers them.
     pub(crate) notices: Vec<(ConnectionId, Notice)>,
 }
 
@@ -60,7 +60,7 @@ struct Chain {
     has_begun: bool,
 }
 
-/// Returned instead of a result if a request must wait.
+/// Error of a request that must wait.
 struct Waits;
 
 impl Dialogue {
@@ -194,8 +194,8 @@ impl Dialogue {
             (chain.session_id, chain.tree_id) = (request.session_id, request.tree_id);
             (chain.file, chain.failed) = (None, None);
         }
-        // A request after a failed part of its compound is refused without execution, and a retried request was already
-        // counted.
+        // Two kinds of requests do not count: those refused after a failed part of their compound, and retried ones,
+        // which were counted before.
         let is_refused = chain.failed.is_some() && chain.file.is_none();
         if !is_refused && chain.async_id.is_none() {
             self.host.counts.add(self.id.thread, request.command.into());
@@ -240,8 +240,8 @@ impl Dialogue {
         }
         self.remember(request, chain, status, &mut out[header_at..]);
         let wants_signature = request.has(flag::SIGNED) || request.command == command::SESSION_SETUP;
-        // The frame is signed only if there is a key: none before the last response of a first log-on; always one in a
-        // reauthentication.
+        // The frame is signed only if there is a key. There is none before the last response of a first log-on, and
+        // always one in a reauthentication.
         let signs = chain.sealed.is_none() && wants_signature;
         Ok(Ok(signs.then_some(chain.session_id)))
     }
@@ -272,7 +272,8 @@ impl Dialogue {
             return Err(Status::INVALID_PARAMETER.into());
         }
         if chain.session_id != 0 && self.channels.find(chain.session_id).is_none() {
-            // The client of another connection's session has the session's key, and expects a signed answer.
+            // If the session belongs to another connection, its client has the session's key and expects a signed
+            // answer.
             let session = self.host.session(chain.session_id);
             let signer = session.as_ref().and_then(|session| session.signer());
             self.foreign_signer = signer.map(|signer| (chain.session_id, signer.clone()));
@@ -349,7 +350,7 @@ impl Dialogue {
     }
 
     /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its connections. Durable
-    /// opens stay. Ignores a guest's session: guests can't prove that a session was theirs.
+    /// opens stay. Ignores a guest's session, because guests can't prove that a session was theirs.
     fn replace_session(&mut self, id: u64, moment: Moment) {
         let Some(session) = self.host.session(id) else {
             return;
@@ -455,7 +456,7 @@ impl Dialogue {
         };
         let mut volume = host.volumes[index].lock();
         if request.command == command::CREATE {
-            // Another channel may have just ended the session or the tree, and closed its opens.
+            // Another channel may just have ended the session or the tree, and closed the opens.
             session.tree(chain.tree_id)?;
         }
         let outcome = requests::carry_out(request, &asking, &mut volume, out);

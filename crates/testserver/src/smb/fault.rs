@@ -1,7 +1,7 @@
 //! Names and meanings of the server's faults.
 //!
-//! `misbehaviour.rs` implements them. Unless its meaning says otherwise, a fault affects every answer to a
-//! request for files, from CREATE on; log-on and share work normally, so that a client can start.
+//! `misbehaviour.rs` implements them. Unless its meaning says otherwise, a fault affects every answer to a request for
+//! files, from CREATE on. Log-on and share connection work normally, so that a client can start.
 
 use crate::fault::faults;
 

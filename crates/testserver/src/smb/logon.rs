@@ -78,7 +78,7 @@ impl Channel {
         proven.ok_or(Status::USER_SESSION_DELETED)
     }
 
-    /// Returns the channel's signer; until there is one, the signer of the session's first channel.
+    /// Returns the channel's signer or, until there is one, the signer of the session's first channel.
     pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
         let of_session = || self.session.as_ref().and_then(|session| session.signer());
         self.signer.as_ref().or_else(of_session)
@@ -120,7 +120,7 @@ impl Channel {
         self.replaces.take()
     }
 
-    /// Identifies the user and derives the keys; returns the token for the client.
+    /// Identifies the user and derives the keys. Returns the token for the client.
     fn identify(
         &mut self,
         connection: &ConnectionFacts<'_>,
@@ -130,7 +130,7 @@ impl Channel {
         let (options, negotiated) = (&connection.host.options, connection.negotiated);
         let challenged = self.challenged.take().ok_or(Status::USER_SESSION_DELETED)?;
         let Some(user) = &options.user else {
-            // Without a configured user, every client is a guest, whatever its user name.
+            // If no user is configured, every client is a guest, whatever its user name.
             if !self.is_proven {
                 self.begin_session(
                     connection,
@@ -210,7 +210,7 @@ pub(super) fn connect_tree(
     out.u16(16);
     out.u8(kind);
     out.u8(0);
-    // No manual caching (meant for offline use), no DFS, no share encryption.
+    // The share has no manual caching (which is for offline use), no DFS and no encryption.
     out.u32(0x0000_0030);
     out.u32(if host.options.continuously_available {
         CONTINUOUSLY_AVAILABLE
@@ -231,7 +231,7 @@ pub(crate) struct ConnectionFacts<'a> {
     pub(crate) moment: Moment,
 }
 
-/// Channels of one connection, each of another session.
+/// Channels of one connection, each of a different session.
 #[derive(Default)]
 pub(crate) struct Channels {
     channels: Vec<Channel>,
@@ -325,8 +325,7 @@ impl Channels {
         Ok(Status::SUCCESS)
     }
 
-    /// Checks that the connection may be bound to the session of the request (MS-SMB2 3.3.5.5); returns the
-    /// session.
+    /// Checks that the connection may be bound to the session of the request (MS-SMB2 3.3.5.5). Returns the session.
     fn check_binding(
         &self,
         connection: &ConnectionFacts<'_>,

@@ -40,7 +40,7 @@ pub(crate) mod command {
     }
 }
 
-/// The connection can't continue: the received data is not SMB2, or breaks the protocol so badly that no answer is
+/// The connection can't continue: the received data is not SMB2, or violates the protocol so badly that no answer is
 /// possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disconnect;
@@ -59,7 +59,7 @@ pub(crate) struct Request<'a> {
     pub(crate) async_id: u64,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,
-    /// The client's current channel sequence; 0 before SMB 3.
+    /// The client's current channel sequence. 0 before SMB 3.
     pub(crate) channel_sequence: u16,
 }
 
@@ -217,8 +217,8 @@ impl Frame {
         }
     }
 
-    /// Finishes the frame and signs its parts; removes a frame without parts. Returns the bytes to encrypt,
-    /// if any, and the storage of the parts for reuse.
+    /// Finishes the frame and signs its parts. Removes a frame without parts. Returns the bytes to encrypt, if any, and
+    /// the storage of the parts for reuse.
     pub(crate) fn end(
         self,
         out: &mut Vec<u8>,
@@ -251,7 +251,7 @@ pub(crate) fn write_control(
     let output_at = length(HEADER_BYTES + CONTROL_BYTES);
     out.u16(49);
     out.u16(0);
-    out.extend_from_slice(slice(part, HEADER_BYTES + 4, 20)?); // control code and file
+    out.extend_from_slice(slice(part, HEADER_BYTES + 4, 20)?); // Control code and file.
     out.u32(output_at);
     out.u32(0);
     out.u32(output_at);

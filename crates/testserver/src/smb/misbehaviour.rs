@@ -72,7 +72,7 @@ pub(crate) fn spoil_frame(fault: Fault, out: &mut Vec<u8>, start: usize) -> Afte
 fn say_pending(out: &mut Vec<u8>, start: usize, times: usize) {
     let mut frame = out.split_off(start);
     if frame[FRAME_BYTES] == 0xfd {
-        return; // Already encrypted: then nothing is sent.
+        return; // The answer is already encrypted: send nothing.
     }
     frame.truncate(FRAME_BYTES + HEADER_BYTES);
     frame.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -1,17 +1,16 @@
 //! The reference SMB server: SMB 2.0.2 to 3.1.1 with files in memory. The generator is measured against it,
 //! and it is the file server if no other is installed.
 //!
-//! It implements the protocol independently (MS-SMB2, MS-FSCC, MS-FSA), and thereby checks the generator's
-//! codec: from `dyno-smb` it uses authentication, keys, signatures and encryption, and the dialect and
-//! cipher types that these take as arguments. Each thread has its own event loop and counters; the files of
-//! a share are under one lock. A request costs one `recv`, one `send` and its share of an `epoll_wait`.
+//! It implements the protocol independently (MS-SMB2, MS-FSCC, MS-FSA), and thereby checks the generator's codec. It
+//! uses only these parts of `dyno-smb`: authentication, keys, signatures, encryption, and the dialect and cipher types.
+//! Each thread has its own event loop and counters. The files of a share are under one lock. A request costs one
+//! `recv`, one `send` and its share of an `epoll_wait`.
 //!
-//! `connection.rs` splits the stream, `dialogue.rs` parses messages and answers them, `requests` reads and
-//! writes bodies, `volume` has the files with their sharing modes, oplocks, leases (including directory
-//! leases), locks, and durable and persistent handles. A session may have several connections
-//! (`session.rs`). The server grants and breaks oplocks and leases; it answers a FLUSH immediately, as
-//! there is no disk. `pipes.rs` is IPC$, so that clients can list the shares. On request, the server
-//! injects a named fault (`fault.rs`).
+//! `connection.rs` splits the stream, `dialogue.rs` parses messages and answers them, and `requests` reads and writes
+//! bodies. `volume` has the files with their sharing modes, oplocks, leases (including directory leases), locks, and
+//! durable and persistent handles. A session may have several connections (`session.rs`). The server grants and breaks
+//! oplocks and leases. It answers a FLUSH immediately, because there is no disk. `pipes.rs` is IPC$, so that clients
+//! can list the shares. On request, the server injects a named fault (`fault.rs`).
 //!
 //! SMB 1, Kerberos, streams, security descriptors, other pipes and printers are not supported. It only
 //! serves load generators and their tests.

@@ -1,4 +1,4 @@
-//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts; and the later validation of the
+//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts, and the later validation of the
 //! negotiation.
 
 use super::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, Put};
@@ -81,7 +81,7 @@ impl Negotiated {
 }
 
 impl Negotiated {
-    /// Negotiates with the client that sent `request`; appends the answer to `out`.
+    /// Negotiates with the client that sent `request`, and appends the answer to `out`.
     pub(super) fn negotiate(
         host: &Host,
         request: &Request<'_>,
@@ -240,7 +240,7 @@ impl Negotiated {
             (self.answers_signing, CONTEXT_SIGNING, signing),
         ];
         let mut count = 1;
-        // Each context is aligned to 8 bytes; the first one has 46 bytes, the others 12.
+        // Each context is aligned to 8 bytes. The first one has 46 bytes, and the others have 12.
         let mut before = 46;
         for (_, kind, code) in choices.into_iter().filter(|choice| choice.0) {
             out.zeros(usize::next_multiple_of(before, 8) - before);
@@ -259,7 +259,7 @@ impl Negotiated {
     /// negotiation equals the server's.
     pub(super) fn validate(&self, host: &Host, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         if self.began_with_smb1 {
-            // A client that only negotiated with SMB 1 has sent nothing that could be checked.
+            // A client that negotiated only with SMB 1 has sent nothing that could be checked.
             return Err(Status::INVALID_DEVICE_REQUEST);
         }
         let same = u32_at(input, 0)? == self.client_capabilities
@@ -275,7 +275,7 @@ impl Negotiated {
         Ok(())
     }
 
-    /// Parses the contexts of SMB 3.1.1: there must be a supported hash; of the other algorithms, the first
+    /// Parses the contexts of SMB 3.1.1: there must be a supported hash. Of each other kind of algorithm, the first
     /// supported one is chosen.
     fn read_contexts(&mut self, part: &[u8], options: &Options) -> Result<(), Status> {
         let count = u16_at(part, BODY + 32)?;

@@ -17,7 +17,7 @@ const BREAK_TIMEOUT_NS: u64 = 35 * NS_PER_S;
 pub enum Signing {
     /// If the client requires signing.
     Auto,
-    /// Always; guests are refused.
+    /// Always. Guests are refused.
     Required,
 }
 
@@ -28,7 +28,7 @@ pub enum Encryption {
     Off,
     /// If the client requests encryption.
     Auto,
-    /// Always; clients without encryption are refused.
+    /// Always. Clients without encryption are refused.
     Required,
 }
 
@@ -39,7 +39,7 @@ pub struct Options {
     /// Listening address; port 0 for any free port.
     pub bind: SocketAddr,
     pub threads: usize,
-    /// Names of the shares; each has its own tree, which is initially empty.
+    /// Names of the shares. Each has its own tree, which is initially empty.
     pub shares: Vec<String>,
     /// The only user; None: every client is a guest.
     pub user: Option<String>,
@@ -53,16 +53,16 @@ pub struct Options {
     pub encryption: Encryption,
     /// Whether to grant oplocks and leases.
     pub oplocks: bool,
-    /// Whether to grant leases; only with `oplocks`.
+    /// Whether to grant leases. Has an effect only with `oplocks`.
     pub leases: bool,
-    /// Whether to grant directory leases; only with `leases`.
+    /// Whether to grant directory leases. Has an effect only with `leases`.
     pub directory_leases: bool,
     /// Whether to grant durable handles.
     pub durable_handles: bool,
     /// Whether to grant persistent handles, which survive a restart of the server, as on a continuously
     /// available share.
     pub continuously_available: bool,
-    /// Memory limit for all files together; beyond this, the disk is full.
+    /// Memory limit for all files together. Beyond it, the disk is full.
     pub capacity_bytes: u64,
     /// Time for acknowledging a break.
     #[serde(skip, default = "break_timeout_ns")]
@@ -92,11 +92,11 @@ impl Options {
         }
     }
 
-    /// Returns why the options are invalid; None if they are valid.
+    /// Returns why the options are invalid, or None if they are valid.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let plain = |name: &String| !name.is_empty() && !name.contains(['\\', '/', '\0']);
         if self.shares.is_empty() || !self.shares.iter().all(plain) {
-            Some("a server needs at least one share, and each a name without / and \\")
+            Some("a server needs at least one share, and each share needs a name without / and \\")
         } else if self.user.is_none() && self.protects() {
             Some("guests have no keys: signing and encryption need a user")
         } else {

@@ -57,7 +57,7 @@ struct Pipe {
 
 impl Pipes {
     /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of the previous
-    /// request in a compound; this request replaces it by its own pipe.
+    /// request in a compound. This request replaces it with its own pipe.
     pub(crate) fn carry_out(
         &mut self,
         request: &Request<'_>,
@@ -197,7 +197,7 @@ impl Pipe {
 /// Returns the answer to an RPC message.
 fn answer(message: &[u8], shares: &[&str]) -> Result<Vec<u8>, Status> {
     let kind = u16_at(message, 2)? as u8;
-    // Version 5, little-endian numbers.
+    // Require version 5 and little-endian numbers.
     if u16_at(message, 0)? != 5 || u32_at(message, 4)? & 0xff != 0x10 {
         return Err(Status::INVALID_PARAMETER);
     }
@@ -306,8 +306,8 @@ fn share_enum(stub: &[u8], shares: &[&str], out: &mut Vec<u8>) -> Result<(), Sta
         string("", out);
     }
     out.u32(length(all.len()));
-    out.u32(0); // no resume handle
-    out.u32(0); // success
+    out.u32(0); // No resume handle.
+    out.u32(0); // Success.
     Ok(())
 }
 

@@ -12,10 +12,10 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for connections to end: longer than their current requests take.
+/// Time limit for connections to end. Their current requests take less time than this.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running server; dropping it stops it.
+/// A running server. Dropping it stops it.
 pub type Server = crate::server::Server<Host>;
 
 impl Server {

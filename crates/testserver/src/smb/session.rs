@@ -109,8 +109,8 @@ impl Session {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Checks that a connection with these terms may be bound to the session (MS-SMB2 3.3.5.5). Checks the
-    /// signing algorithm first, because the request's signature can't be verified with another one.
+    /// Checks that a connection with these terms may be bound to the session (MS-SMB2 3.3.5.5). Checks the signing
+    /// algorithm first, because the request's signature can't be verified with another algorithm.
     pub(crate) fn check_binding(&self, theirs: Terms) -> Result<(), Status> {
         if self.has_ended() {
             return Err(Status::USER_SESSION_DELETED);
@@ -134,8 +134,8 @@ impl Session {
         Ok(())
     }
 
-    /// Adds a channel; returns its ciphers. All channels of a session encrypt with the same keys, each with
-    /// its own nonces.
+    /// Adds a channel and returns its ciphers. All channels of a session encrypt with the same keys, each with its own
+    /// nonces.
     pub(crate) fn join(&self, channel: ConnectionId) -> Result<Option<(Sealer, Opener)>, Status> {
         let mut state = self.state();
         let begun = state.channels_begun.checked_add(1);
@@ -150,15 +150,15 @@ impl Session {
         Ok(Some((sealer, Opener::new(cipher, &keys.client_to_server))))
     }
 
-    /// Removes a channel. Calls `hand_over` with the channel that replaces it, or None; no other channel
-    /// can leave meanwhile.
+    /// Removes a channel. Calls `hand_over` with the channel that replaces it, or with None. No other channel can leave
+    /// meanwhile.
     pub(crate) fn leave(&self, channel: ConnectionId, hand_over: impl FnOnce(Option<ConnectionId>)) {
         let mut state = self.state();
         state.channels.retain(|known| *known != channel);
         hand_over(state.channels.first().copied());
     }
 
-    /// Adds a tree; returns its ID.
+    /// Adds a tree and returns its ID.
     pub(crate) fn add_tree(&self, of: Tree) -> Result<u32, Status> {
         let mut state = self.state();
         if state.trees.len() >= MOST_TREES {
@@ -180,7 +180,7 @@ impl Session {
         found.map(|known| known.1).ok_or(Status::NETWORK_NAME_DELETED)
     }
 
-    /// Removes a tree; returns its target.
+    /// Removes a tree and returns its target.
     pub(crate) fn disconnect_tree(&self, tree: u32) -> Result<Tree, Status> {
         let of = self.tree(tree)?;
         self.state().trees.retain(|known| known.0 != tree);

@@ -9,7 +9,7 @@ impl From<Full> for Status {
     }
 }
 
-/// Why a request was not executed.
+/// The reason why a request was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Fail(Status),

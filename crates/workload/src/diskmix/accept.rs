@@ -1,4 +1,4 @@
-//! Comparison of a pass of the scripts with the figures that they were generated from, line by line.
+//! Compares a pass of the scripts, line by line, with the figures from which the scripts were generated.
 //!
 //! The effect of a client's cache is accepted separately.
 
@@ -60,8 +60,8 @@ impl Line {
 }
 
 impl Script {
-    /// Compares one pass of all pieces with the facts. The seed phases are in the sums of operations,
-    /// requests and bytes, not in the histograms, which are for documents only.
+    /// Compares one pass of all pieces with the facts. The seed phases are in the sums of operations, requests and
+    /// bytes. The histograms cover only documents.
     ///
     /// The facts are for the original's version 7 with its three-digit offsets; with other options, lines
     /// fail.
@@ -91,8 +91,8 @@ impl Script {
     /// Compares each application separately: operations, sizes and offsets. Names begin with the
     /// application's.
     ///
-    /// Relations between successive requests are excluded: together with the offsets they can't be met for
-    /// each application, only in the sums.
+    /// Relations between successive requests are excluded. Together with the offsets, they can be met only in the sums,
+    /// not for each application.
     pub fn acceptance_by_application(&self) -> Vec<Line> {
         let counts = count(self);
         let mut lines = Vec::new();
@@ -211,7 +211,7 @@ fn operations(counts: &[PieceCount]) -> Vec<Line> {
     lines
 }
 
-/// Compares the files that a pass creates: the number of empty files, and the number of other files with a size in
+/// Compares the files that a pass creates: the number of empty files, and the number of other files whose size is in
 /// `FINAL_SIZES`.
 fn made(counts: &[PieceCount]) -> Vec<Line> {
     let mut sizes: Vec<u64> = counts.iter().flat_map(|piece| &piece.made).copied().collect();

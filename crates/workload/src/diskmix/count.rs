@@ -1,7 +1,7 @@
 //! Counts one pass of a script in the same way as the captures were counted: operations by kind, sizes, and the
 //! relations between successive requests of a handle.
 //!
-//! `facts.rs` has the targets, `accept.rs` compares.
+//! `facts.rs` has the targets. `accept.rs` compares the counts with them.
 
 use super::facts::{Operation, SizeRow, APPS, OPERATIONS, READ_SIZES, SEED_PHASES, WRITE_SIZES};
 use super::positions::{octave, relation};
@@ -161,7 +161,7 @@ fn count_piece(piece: &Piece) -> PieceCount {
     count
 }
 
-/// Sizes of the files that a piece creates; a renamed file keeps its size.
+/// Sizes of the files that a piece creates. A renamed file keeps its size.
 #[derive(Debug, Default)]
 struct Made {
     sizes: Vec<u64>,

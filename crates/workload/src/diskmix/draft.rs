@@ -1,6 +1,6 @@
 //! A draft of a script: operations in order, with requests whose offsets and sizes are not yet chosen.
 //!
-//! `fill.rs` chooses them; `routines.rs` and `apps` have the applications' habits.
+//! `fill.rs` chooses them. `routines.rs` and `apps` define what the applications do.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ pub(super) const EVERYTHING: u16 = 0;
 pub(super) const NOTHING: u16 = 1;
 pub(super) const PATTERNS: [&str; 2] = ["*", "*.qzx"];
 
-/// The operations of one piece, such as an application.
+/// Draft of the operations of one piece, such as an application.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     names: &'a mut Names,
@@ -128,7 +128,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Returns the number of the path of a file in the piece's directory.
+    /// Returns the path number of a file in the piece's directory.
     pub(super) fn file(&mut self, name: &str) -> PathId {
         let path = format!("{}/{name}", self.directory);
         self.names.id(&path)

@@ -1,7 +1,7 @@
-//! Fits the relations between successive requests to their table: seeking requests exchange their offsets. The counts
-//! per octave and the sizes stay the same.
+//! Fits the relations between successive requests to their table, by exchanging the offsets of seeking requests. The
+//! counts per octave and the sizes stay the same.
 //!
-//! Offsets drawn one after the other have too few forward skips and too many backward ones: the possible skips depend
+//! Offsets drawn one after the other have too few forward skips and too many backward ones. The possible skips depend
 //! on the earlier requests, and an application's last requests can no longer have the relations that are still due.
 //!
 //! `fill.rs` draws the offsets.
@@ -43,7 +43,7 @@ impl Chosen {
     }
 }
 
-/// Returns the distance of the relations from their table: the sum of the squared differences.
+/// Returns how far the relations are from their table: the sum of the squared differences.
 fn distance(missing: &[i64]) -> i64 {
     missing.iter().map(|count| count * count).sum()
 }
@@ -169,7 +169,7 @@ impl<'a> Runs<'a> {
 
     /// Exchanges the offsets of two runs if that improves the fit of the relations.
     fn try_exchange(&mut self, one: usize, other: usize, missing: &mut [i64; READ_RELATIONS.len()]) {
-        // Count each run only once, even if one directly follows the other.
+        // Count each run only once, even if one of them directly follows the other.
         let afters = [self.runs[one].after, self.runs[other].after];
         let afters = afters.map(|after| after.filter(|&after| after != one && after != other));
         let heads = [Some(one), Some(other), afters[0], afters[1]];

@@ -1,11 +1,11 @@
-//! The figures that the scripts are generated from, as tables: counts of one pass of the original, by application.
+//! The figures from which the scripts are generated, as tables: counts of one pass of the original, by application.
 //!
-//! They were counted in the four public captures that the load files of dbench were made from (see its history from
+//! They were counted in the four public captures from which the load files of dbench were made (see its history from
 //! June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with write-through and their server,
 //! shows the writes of applications. Capture 2, Windows 2000 without oplocks, shows their reads and all operations
 //! without data. Capture 4 is Windows XP with oplocks. Only statistics of these captures are used, and none of their
-//! lines. Each table says what was counted (*seen*) and what follows from it (*derived*). `APPS` says what kind of
-//! program each column is.
+//! lines. Each table says what was counted (*seen*) and what follows from it (*derived*). `APPS` says which kind of
+//! program each column stands for.
 //!
 //! `apps` has the order of operations, `fill.rs` chooses offsets.
 
@@ -98,9 +98,9 @@ const fn offsets(name: &'static str, counts: Columns) -> OffsetRow {
     OffsetRow { name, counts }
 }
 
-/// Starts of the octaves of `READ_OFFSETS` and `WRITE_OFFSETS`, from their second row on. Almost all seek
-/// offsets of the originals have at most three hexadecimal digits: an artefact of the recording, which keeps
-/// reusing the first page or two of a document.
+/// Starts of the octaves of `READ_OFFSETS` and `WRITE_OFFSETS`, from their second row on. Almost all seek offsets of
+/// the originals have at most three hexadecimal digits. This is an artefact of the recording, and makes requests reuse
+/// the first page or two of a document.
 pub(super) const OCTAVES: [u64; 7] = [0, 1, 256, 512, 1024, 2048, 4096];
 
 /// Offsets of reads: sequential on their handle, or an octave. Seen (capture 2, one pass).
@@ -179,8 +179,8 @@ pub(super) enum Operation {
     Delete,
 }
 
-/// A row of the table of operations without data; the columns after the applications are all seed phases of a
-/// pass, and the sweep.
+/// A row of the table of operations without data. The columns after the applications are for all seed phases of a pass,
+/// and for the sweep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationRow {
     pub(super) operation: Operation,
@@ -239,7 +239,7 @@ pub(super) const OPERATIONS: [OperationRow; 18] = [
     operation(Operation::SetTimes,         "set times",             false, [ 16, 16,  18,  0,   0,  0,  0,  0,  0,  0]),
 ];
 
-/// All path queries of a pass without the redirector's: 452.8 - 2 x 26. Derived, see `OPERATIONS`.
+/// Number of path queries of a pass, without those of the redirector: 452.8 - 2 x 26. Derived, see `OPERATIONS`.
 pub(super) const PATH_QUERIES: f64 = 400.8;
 
 /// A file that an application creates and fills, in the order of creation.
@@ -274,10 +274,10 @@ pub(super) const LETTERS: [Made; 4] = [
     made(12_006, 512, &[11_494]),
     made(11_991, 512, &[11_479]),
 ];
-/// Consecutive writes behind the header in the last edit of each of the first word processor's two targets, which end
-/// at 19,054 and 14,984 bytes. Ends seen (capture 4), pieces derived from the remaining write sizes.
+/// Consecutive writes after the header in the last edit of the first word processor's two targets. The targets end at
+/// 19,054 and 14,984 bytes. Ends seen (capture 4), pieces derived from the remaining write sizes.
 pub(super) const LETTERS_GROWN: [&[u32]; 2] = [&[12_288, 6_254], &[14_472]];
-/// Saves of the spreadsheet, three per target; the first of each is not flushed.
+/// Saves of the spreadsheet, three per target. The first save of each is not flushed.
 pub(super) const SHEETS: [Made; 6] = [
     made(42_388, 512, &[]),
     made(57_088, 512, &[]),
@@ -338,7 +338,7 @@ pub(super) const PAPERS_PRINTED: [Made; 4] = [
     made(81_586, 0, &[]),
     made(130_386, 0, &[]),
 ];
-/// Size of the two owner's lock files of the first word processor. Seen.
+/// Size of each of the first word processor's two owner's lock files. Seen.
 pub(super) const LETTERS_LOCK_BYTES: u64 = 53;
 /// Size of the owner's lock file of the page database. Seen.
 pub(super) const RECORDS_LOCK_BYTES: u64 = 64;

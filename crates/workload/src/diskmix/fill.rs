@@ -1,9 +1,9 @@
 //! Chooses the offsets and sizes that a script leaves open, so that their totals match the tables.
 //!
 //! Sizes are drawn without replacement from the tables, so their counts and bytes are exact. Offsets are drawn in
-//! proportion to how often each octave, and each relation to the previous request, is still due. If a choice is
-//! impossible (for example, beyond the end of the file), it is compensated by later requests, and finally by
-//! `exchange.rs`.
+//! proportion to the number of times that each octave, and each relation to the previous request, is still due. If a
+//! choice is impossible (for example, beyond the end of the file), later requests and finally `exchange.rs` compensate
+//! for it.
 //!
 //! `share.rs` determines the order of requests.
 
@@ -20,7 +20,7 @@ use crate::random::RandomStream;
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
 
-/// End of the last octave for drawing: only a few requests are in it.
+/// End of the last octave for drawing. Only a few requests are in this octave.
 const LAST_OCTAVE_END: u64 = 16_384;
 /// Requests of one kind that are still due.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Due {
     }
 
     /// Subtracts the requests that the script fixes. The relation between a fixed offset and one still to be chosen is
-    /// not known yet: such requests return to the header of a file.
+    /// not known yet. Such requests return to the header of a file.
     fn take_fixed(&mut self, steps: &[Rough], write: bool) {
         let mut lasts: HashMap<Slot, Option<(u64, u64)>> = HashMap::new();
         for step in steps {
@@ -110,7 +110,7 @@ impl Due {
         }
     }
 
-    /// Takes a size of at most `most_bytes`, or the smallest available.
+    /// Takes a size of at most `most_bytes`, or else the smallest available.
     fn take_size(&mut self, request: &Request, most_bytes: u64) -> u32 {
         let mut pools = [&mut self.seeking, &mut self.large, &mut self.sequential];
         let own = match request.place {
@@ -182,8 +182,8 @@ impl Due {
             });
             weights.collect()
         };
-        // Prefer places due in both tables, then those due by octave, then those near the start due by relation, then
-        // any.
+        // Prefer places that are due in both tables, then places due by octave, then places near the start that are due
+        // by relation, then any place.
         let mut weights = weigh(|octave, relation| octave * relation);
         if weights.iter().all(|&weight| weight == 0) {
             weights = weigh(|octave, _| octave);
@@ -267,7 +267,7 @@ fn possible(before: Option<(u64, u64)>, last: u64, step: u64) -> Vec<Stretch> {
     stretches
 }
 
-/// State of a file that offsets depend on.
+/// State of files on which offsets depend.
 #[derive(Debug, Default)]
 struct Files {
     sizes: Vec<u64>,

@@ -1,4 +1,4 @@
-//! A client's play of the script: its order of applications, and the actions that create, leave and remove its
+//! How a client plays the script: its order of applications, and the actions that create, leave and remove its
 //! workspace.
 //!
 //! `script.rs` creates the pieces, `player.rs` recovers from errors.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Pieces per pass: applications and seed phases alternate, and the sweep follows the last application.
 const PIECES: usize = 2 * APPS.len();
-/// Separates the random stream for the order of applications from those of a client's threads.
+/// Number of the random stream for the order of applications. The client's threads have other numbers.
 const ORDER_STREAM: u32 = u32::MAX;
 
 pub type DiskMix = Player<Script>;
@@ -46,7 +46,7 @@ impl DiskMix {
             _ => SEED_READ,
         };
         let order = (0..PIECES).map(piece).collect();
-        // The first write has this generation plus one, so never 0, which is the workspace's.
+        // The first write has this generation plus one. It is never 0, the generation of the workspace.
         let generation = random.below(u32::MAX);
         Self::of_pieces(script, order, generation)
     }

@@ -1,7 +1,7 @@
 //! Frequent routines of office applications: check for space, test whether they may write, open a structured
 //! document, save through a temporary file, print to a file.
 //!
-//! Seen in the captures as sequences of kinds of operations; the names and numbers here are ours.
+//! Seen in the captures as sequences of kinds of operations. The names and numbers here are ours.
 //!
 //! `apps` determines how often each application uses them.
 
@@ -15,7 +15,8 @@ pub(super) const SECTOR_BYTES: u32 = 512;
 const PAGE_BYTES: u32 = 4096;
 
 impl Draft<'_> {
-    /// Tests whether a file may be created: creates an empty one and deletes it; if `careful`, looks for it first.
+    /// Tests whether a file may be created: creates an empty one and deletes it. If `careful` is set, looks for the
+    /// file first.
     pub(super) fn try_to_write(&mut self, path: PathId, careful: bool) {
         if careful {
             self.probe(path);
@@ -57,8 +58,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Prints to a file: checks the space, that the file does not exist, and that it can be created; then writes page
-    /// by page. Prints are left until the sweep.
+    /// Prints to a file: checks the space, that the file does not exist, and that it can be created. Then writes page
+    /// by page. The sweep deletes prints.
     pub(super) fn print(&mut self, path: PathId, made: &Made, set_times: u32, asks: u32) {
         self.space(1);
         self.miss(path);

@@ -46,7 +46,8 @@ fn piece(actions: Vec<FileAction>) -> Piece {
         steps: actions.into_iter().map(of_class).collect(),
         generations,
         restore: Vec::new(),
-        // Every path at which this piece creates, renames or deletes a file: one may remain there after an error.
+        // Every path at which this piece creates, renames or deletes a file. After an error, a file may remain at any
+        // of them.
         recovery: made.into_iter().map(delete).map(of_class).collect(),
         sweeps: false,
     }
@@ -82,9 +83,9 @@ fn left_by(piece: &Piece) -> Vec<PathId> {
 pub struct Script {
     pub(super) options: DiskMixOptions,
     pub(super) catalogue: FileCatalogue,
-    /// The applications, seed write and seed read, and the sweep.
+    /// The applications, the seed write and seed read phases, and the sweep.
     pub(super) pieces: Vec<Piece>,
-    /// Directories of the workspace below the client's.
+    /// Directories of the workspace below the client's directory.
     pub(super) directories: Vec<PathId>,
     /// Files of the workspace and their sizes, fillers included.
     pub(super) files: Vec<(PathId, u64)>,
@@ -169,7 +170,7 @@ fn other_piece(names: &mut Names, write: impl FnOnce(&mut Draft<'_>)) -> Piece {
     let mut draft = Draft::new(names, SEED_DIRECTORY);
     write(&mut draft);
     let steps: Vec<Rough> = draft.steps;
-    // Chunks end within the largest file and never depend on where a file ends.
+    // Chunks end within the largest file, and never depend on the size of a file.
     let documents = |_: PathId| SEED_FILES_BYTES[2];
     piece(Filler::new(&documents, false).follow_all(&steps))
 }

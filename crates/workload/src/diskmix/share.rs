@@ -1,5 +1,5 @@
 //! Distributes the requests that a script leaves open among its bursts: the number of reads, writes and file queries of
-//! each burst, the number of those that continue the previous request, and their order.
+//! each burst, how many of them continue the previous request, and their order.
 //!
 //! `fill.rs` chooses offsets and sizes.
 
@@ -21,7 +21,7 @@ struct Part {
     large: bool,
 }
 
-/// Divides `total` in proportion to the weights into integers, by largest remainders; of two equal remainders, the
+/// Divides `total` in proportion to the weights into integers, by largest remainders. Of two equal remainders, the
 /// earlier part comes first. No part exceeds its cap.
 fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
     let mut parts = vec![0; weights.len()];
@@ -31,10 +31,7 @@ fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
             .filter(|&place| weights[place] > 0 && parts[place] < caps[place])
             .collect();
         let sum: u64 = open.iter().map(|&place| u64::from(weights[place])).sum();
-        assert!(
-            sum > 0,
-            "{left} of {total} requests find no burst that accepts them"
-        );
+        assert!(sum > 0, "no burst accepts {left} of {total} requests");
         let round = u64::from(left);
         let mut remainders = Vec::new();
         for &place in &open {
@@ -255,7 +252,7 @@ mod tests {
     use super::apportion;
 
     #[test]
-    fn parts_add_up_and_follow_their_weights_within_their_caps() {
+    fn parts_have_the_right_sum_and_follow_their_weights_within_their_caps() {
         let free = [u32::MAX; 3];
         assert_eq!(apportion(10, &[1, 1, 2], &free), [3, 2, 5]);
         assert_eq!(apportion(7, &[0, 1, 0], &free), [0, 7, 0]);

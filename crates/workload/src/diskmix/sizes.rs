@@ -8,9 +8,8 @@ use crate::random::RandomStream;
 /// Returns the sizes that remain of an application's table after the sizes that the script fixes are removed, in
 /// ascending order.
 ///
-/// # Panics
-/// The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining bytes: an
-/// error in the script, which the tests find.
+/// # Panics The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining
+/// bytes. Such an error in the script is found by the tests.
 pub(super) fn free_sizes(
     rows: &[SizeRow],
     application: usize,

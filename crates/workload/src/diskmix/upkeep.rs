@@ -8,7 +8,7 @@ use crate::upkeep::{self, delete, make_directory, make_file};
 use crate::{FileAction, PathId};
 
 impl Script {
-    /// Returns the actions that create the workspace, whatever exists there; the marker is last.
+    /// Returns the actions that create the workspace, whatever exists there. The marker is created last.
     pub(super) fn build(&self) -> Vec<FileAction> {
         let directories = std::iter::once(PathId(0)).chain(self.directories.iter().copied());
         let files = self.files().chain([(self.marker, u64::from(MARKER_BYTES))]);
@@ -26,7 +26,8 @@ impl Script {
         deletes.map(|op| op.action).collect()
     }
 
-    /// Returns the actions that remove the workspace, the marker first: an incomplete workspace must have no marker.
+    /// Returns the actions that remove the workspace. The marker is removed first, because an incomplete workspace must
+    /// have no marker.
     pub(super) fn remove(&self) -> Vec<FileAction> {
         let files = std::iter::once(self.marker).chain(self.files().map(|(path, _)| path));
         let directories = self.directories.iter().copied().chain([PathId(0)]);

@@ -50,7 +50,7 @@ struct Follower {
     steps: Vec<FileOp>,
     generations: u32,
     setup: Setup,
-    /// Whether a deltree of everything is deferred until another operation follows.
+    /// Whether a deltree of everything is deferred until the next operation.
     tree_goes: bool,
     /// Paths at which a pass creates something beyond its initial files, and initial paths that the pass removes.
     made: BTreeMap<PathId, Node>,
@@ -160,8 +160,8 @@ impl Follower {
         self.steps.push(FileOp { class, action });
     }
 
-    /// Returns the number of a path below the client's directory, in capitals: patterns must match names that
-    /// differ only in case even on case-sensitive servers.
+    /// Returns the number of a path below the client's directory, in capitals. Patterns must match names that differ
+    /// only in case, even on case-sensitive servers.
     fn id(&mut self, path: &str) -> PathId {
         let next = PathId(u32::try_from(self.catalogue.paths.len()).unwrap_or(u32::MAX));
         let paths = &mut self.catalogue.paths;
@@ -224,7 +224,7 @@ impl Follower {
         let node = self.nodes.get(&id).copied();
         let directory = node.map_or(options & DIRECTORY != 0, |node| node == Node::Directory);
         let intent = match (disposition, node) {
-            // Only the preparation makes the client's directory.
+            // Only the preparation creates the client's directory.
             (CREATE, Some(_)) if id == ROOT => Intent::MakeOrEdit,
             (OPEN, None) => return Err(format!("\"{path}\" is opened, but no earlier line created it")),
             (CREATE, Some(_)) => return Err(format!("\"{path}\" is created, but it already exists")),
@@ -454,7 +454,7 @@ impl Follower {
             .map(|open| FileAction::Close { slot: open.slot })
             .collect();
         restore.extend(self.way_back(&self.nodes, Presence::There));
-        // Everything that may exist or be missing after an error.
+        // Collect everything that may exist or be missing after an error.
         let mut anything = self.setup.nodes.clone();
         anything.retain(|path, _| !self.removed.contains(path));
         anything.extend(&self.made);
@@ -478,7 +478,7 @@ impl Follower {
         };
         let pass = Piece {
             steps,
-            // Restored files of a pass have their own generation, 0.
+            // Files that are restored after a pass have generation 0.
             generations: self.generations.wrapping_add(1),
             restore: restore.into_iter().map(restores).collect(),
             recovery: closes.chain(recovery.iter().copied()).map(restores).collect(),
@@ -580,7 +580,7 @@ fn below_client(path: &str) -> Result<String, String> {
         has_bad || matches!(*part, "." | "..")
     };
     if let Some(part) = parts.iter().find(|part| is_bad(part)) {
-        return Err(format!("\"{path}\": \"{part}\" is no name"));
+        return Err(format!("\"{path}\": \"{part}\" is not a valid name"));
     }
     Ok(parts.join("/"))
 }

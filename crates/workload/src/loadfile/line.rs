@@ -112,7 +112,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
     let Some((name, count)) = OPERATIONS.into_iter().find(|(name, _)| *name == first) else {
         return Err(match first.parse::<f64>() {
             Ok(_) => "begins with a time; timed load files can't be replayed".to_owned(),
-            Err(_) => format!("\"{first}\" is no operation"),
+            Err(_) => format!("\"{first}\" is not an operation of load files"),
         });
     };
     let mut arguments = [""; MOST_ARGUMENTS];
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_name_with_arguments_and_a_status() {
+    fn a_line_is_parsed_into_name_arguments_and_status() {
         let line =
             parse("NTCreateX \"\\clients\\client1\\a b.doc\" 0x40 0x1 9935 NT_STATUS_OBJECT_NAME_NOT_FOUND");
         let expected = Line {
@@ -235,14 +235,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        check_refused("Copy \"a\" \"b\" NT_STATUS_OK", "\"Copy\" is no operation");
+    fn each_error_in_a_line_is_described() {
+        check_refused(
+            "Copy \"a\" \"b\" NT_STATUS_OK",
+            "\"Copy\" is not an operation of load files",
+        );
         check_refused("0.125 Close 3 NT_STATUS_OK", "timed load files");
         check_refused("Close 3", "status is missing");
         check_refused("Close", "1 arguments");
         check_refused("Close 3 NT_STATUS_OK 4", "nothing after it");
-        check_refused("Close three NT_STATUS_OK", "\"three\" is no number");
-        check_refused("Flush -1 NT_STATUS_OK", "\"-1\" is no number");
+        check_refused("Close three NT_STATUS_OK", "\"three\" is not a number");
+        check_refused("Flush -1 NT_STATUS_OK", "\"-1\" is not a number");
         check_refused("Mkdir \"a NT_STATUS_OK", "quotation mark");
         check_refused("Close 3 NT_STATUS_ACCESS_DENIED", "NT_STATUS_ACCESS_DENIED");
         check_refused("WriteX 3 0 1048577 1048577 NT_STATUS_OK", "at once");

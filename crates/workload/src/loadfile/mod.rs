@@ -1,17 +1,18 @@
 //! Load files of dbench: recorded operations of one client, replayed repeatedly.
 //!
 //! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the current names
-//! and handles (`follow.rs`), so that a contradictory recording is refused with its line number. The set-up is the
-//! start of the file, which creates files but uses none of them: its result is prepared before a level, and its
+//! and handles (`follow.rs`). A contradictory recording is therefore refused with its line number. The set-up is the
+//! start of the file, which creates files but uses none of them. Its result is prepared before a level, and its
 //! operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass leaves other files than it
 //! found, operations of the class "restore" repair them between passes.
 //!
-//! The directory of dbench's first client, `\clients\client1`, stands for the client's directory, as do names
-//! without it. Names that differ only in case are one name, as on the recorded servers. They are used in
-//! capitals, so that case-sensitive servers make no difference. Query levels are not kept: all queries of one
-//! kind are one operation.
+//! The directory of dbench's first client, `\\clients\\client1`, stands for the client's directory. Names without this
+//! prefix are also below the client's directory. Names that differ only in case are one name, as on the recorded
+//! servers. They are used in capitals, so that they are also one name on case-sensitive servers. Query levels are not
+//! kept: all queries of one kind are one operation.
 //!
-//! Timed load files, with their own pace, are not supported. All clients perform the same operations in the same order.
+//! Load files with times, which define their own pace, are not supported. All clients perform the same operations in
+//! the same order.
 
 mod follow;
 mod line;
@@ -26,7 +27,7 @@ use crate::{ClassId, FileAction, FileCatalogue, FileOp, PathId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Limit of the problems reported per file; more give no new information.
+/// Maximum number of problems reported per file. More would give no new information.
 const MOST_PROBLEMS: usize = 50;
 /// Write size when creating a file.
 const BUILD_BYTES: u32 = 65_536;
@@ -39,7 +40,7 @@ pub struct LineProblem {
     pub problem: String,
 }
 
-/// All problems of a file; printed one per line.
+/// All problems of a file, printed one per line.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LoadFileError {
     pub problems: Vec<LineProblem>,
@@ -83,7 +84,7 @@ pub struct LoadFile {
     pass: Piece,
     /// Restores the initial files of a pass, whatever exists, once everything is closed.
     recovery: Vec<FileAction>,
-    /// Directories and files (with sizes in bytes) at the start of a pass; parent directories first.
+    /// Directories and files (with sizes in bytes) at the start of a pass. Parent directories are first.
     directories: Vec<PathId>,
     files: Vec<(PathId, u64)>,
     marker: PathId,
@@ -125,7 +126,7 @@ impl LoadFile {
     }
 }
 
-/// Class of the operations between two passes; it follows the classes of actions.
+/// Class of the operations between two passes. Its number follows the classes of actions.
 const RESTORE: ClassId = ClassId(ACTION_CLASSES.len() as u8);
 
 fn build_file(path: PathId, bytes: u64) -> impl Iterator<Item = FileAction> {

@@ -1,7 +1,7 @@
 //! A client's replay of a load file: creates, leaves and removes the initial files of a pass.
 //!
-//! A whole pass is one piece. After an operation that did not end as recorded, the rest of the pass allows
-//! for files that may exist or not; such a pass is not counted. `player.rs` recovers from errors.
+//! A whole pass is one piece. After an operation that did not end as recorded, the rest of the pass tolerates files
+//! that unexpectedly exist or are missing. Such a pass is not counted. `player.rs` recovers from errors.
 
 use super::{build_file, LoadFile};
 use crate::player::{Piece, Player, Scripted};

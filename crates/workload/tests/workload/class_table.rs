@@ -1,4 +1,4 @@
-//! The data file: its content, and that a contradictory one is refused with every problem named.
+//! The content of the data file. A contradictory data file is refused, and every problem is named.
 
 use dyno_workload::{ClassTable, Contents, Known, Tree};
 
@@ -41,7 +41,7 @@ fn the_classes_are_those_of_the_facts() {
 }
 
 #[test]
-fn no_size_of_the_fraction_class_hangs_on_the_last_digit_of_a_power() {
+fn sizes_of_the_fraction_class_do_not_depend_on_the_last_digits_of_a_power() {
     // Powers differ between mathematical libraries by a few units in the last place, about 1e-10 here. No
     // size may be that close to the next integer, so that the tree is the same on every machine.
     let tree = Tree::load();
@@ -75,7 +75,7 @@ fn no_size_of_the_fraction_class_hangs_on_the_last_digit_of_a_power() {
 }
 
 #[test]
-fn remembered_numbers_are_marked_as_such() {
+fn remembered_numbers_are_marked() {
     let tree = Tree::load();
     let table = tree.table();
     assert_eq!(table.classes[0].weight.known, Known::Memory);
@@ -94,7 +94,7 @@ fn weights_that_do_not_add_up_to_a_hundred_are_refused() {
 }
 
 #[test]
-fn totals_that_the_classes_contradict_are_refused_together() {
+fn all_totals_that_contradict_the_classes_are_refused_together() {
     let message = problems_after(&[("{ value = 1155,", "{ value = 1154,")]);
     assert_eq!(
         message,
@@ -127,7 +127,7 @@ fn every_wrong_entry_is_named_at_once() {
 }
 
 #[test]
-fn a_key_that_is_not_known_is_refused() {
+fn an_unknown_key_is_refused() {
     let message = problems_after(&[("root = ", "colour = \"red\"\nroot = ")]);
     assert!(message.contains("unknown field `colour`"), "{message}");
 }

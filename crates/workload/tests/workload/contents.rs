@@ -57,7 +57,7 @@ fn share_left(content: &[u8]) -> f64 {
 }
 
 #[test]
-fn every_file_has_exactly_the_size_that_it_is_said_to_have() {
+fn every_file_has_exactly_its_declared_size() {
     let tree = Tree::load();
     assert_eq!(tree.files().len(), 6001);
     let lengths = tree.files().iter().map(|file| {
@@ -70,8 +70,8 @@ fn every_file_has_exactly_the_size_that_it_is_said_to_have() {
 }
 
 #[test]
-fn every_file_decodes_as_what_it_is_called() {
-    // All sizes of the fraction class, and every 50th of the others: sub-blocks end differently in each.
+fn every_file_decodes_as_its_declared_type() {
+    // Decode all sizes of the fraction class, and every 50th file of the others. Their sub-blocks end differently.
     let tree = Tree::load();
     for (number, file) in tree.files().iter().enumerate() {
         let extension = tree.classes()[usize::from(file.class.0)].extension;

@@ -1,4 +1,4 @@
-//! A client's play of the disk mix on a strict file server, which refuses what a real one would.
+//! A client plays the disk mix on a strict file server, which refuses everything that a real one would refuse.
 
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, Presence, Script,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// Performs an action; returns false if the answer is wrong.
+    /// Performs an action. Returns false if the answer is wrong.
     fn act(&mut self, action: &FileAction, names: &[String], patterns: &[String]) -> bool {
         match *action {
             FileAction::Open {
@@ -196,7 +196,7 @@ impl Play {
         self.mix.next(last).action
     }
 
-    /// Performs passes without a fault; every operation must succeed. Returns the next action.
+    /// Performs passes without a fault. Every operation must succeed. Returns the next action.
     fn passes(&mut self, mut action: FileAction, count: u64) -> FileAction {
         let until = self.mix.passes() + count;
         while self.mix.passes() < until {
@@ -239,7 +239,7 @@ fn the_workspace_is_twenty_mebibytes_in_fifty_six_files_and_a_marker() {
 }
 
 #[test]
-fn other_workspaces_differ_in_fillers_alone() {
+fn workspaces_of_other_sizes_differ_only_in_fillers() {
     let sum = |workspace_bytes| {
         let options = DiskMixOptions {
             workspace_bytes,
@@ -255,7 +255,7 @@ fn other_workspaces_differ_in_fillers_alone() {
 }
 
 #[test]
-fn passes_succeed_and_leave_the_workspace_as_they_found_it() {
+fn passes_succeed_and_leave_the_workspace_unchanged() {
     for options in all_options() {
         let mut play = Play::new(options, 5, 3);
         let before = workspace(&play);
@@ -286,7 +286,7 @@ fn all_options() -> Vec<DiskMixOptions> {
 }
 
 #[test]
-fn each_client_has_an_order_of_its_own_that_stays() {
+fn each_client_has_its_own_constant_order() {
     let script = Script::load(&DiskMixOptions::default());
     let order = |seed, client| DiskMix::new(script.clone(), seed, client).order();
     let orders: BTreeSet<Vec<&str>> = (0..50).map(|client| order(1, client)).collect();
@@ -326,7 +326,7 @@ fn a_pass_has_sixteen_pieces_of_work() {
 }
 
 #[test]
-fn a_write_differs_from_pass_to_pass() {
+fn writes_differ_from_pass_to_pass() {
     let mut play = Play::new(DiskMixOptions::default(), 1, 0);
     let mut generations: [Vec<(u64, u32)>; 2] = Default::default();
     let mut action = play.next(&Outcome::START);
@@ -355,7 +355,7 @@ fn a_write_differs_from_pass_to_pass() {
 }
 
 #[test]
-fn legacy_seed_reads_read_what_version_five_did() {
+fn legacy_seed_reads_equal_those_of_version_five() {
     let read = |legacy_seed_reads| {
         let options = DiskMixOptions {
             legacy_seed_reads,
@@ -369,7 +369,7 @@ fn legacy_seed_reads_read_what_version_five_did() {
 }
 
 #[test]
-fn true_offsets_reach_through_the_documents() {
+fn true_offsets_cover_the_documents() {
     let reach = |true_offsets| {
         let options = DiskMixOptions {
             true_offsets,
@@ -437,7 +437,7 @@ fn disturbed_pass(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn a_disturbed_pass_does_not_spoil_the_next_ones(
+    fn a_disturbed_pass_does_not_affect_later_ones(
         seed in 0_u64..1000,
         faults in prop::collection::btree_map(0_usize..11_000, any::<bool>(), 1..12),
     ) {
@@ -445,8 +445,8 @@ proptest! {
         let before = workspace(&play);
         let first = play.next(&Outcome::START);
         let mut action = disturbed_pass(&mut play, first, &faults, 11_000);
-        // Plays through the last disturbed pass, which may be the second, and the next one, in which a file
-        // is replaced that could not be deleted: after that, only spoiled operations fail.
+        // Play the last disturbed pass, which may be the second, and the next one, which replaces a file that could not
+        // be deleted. After that, only disturbed operations fail.
         let whole_passes = play.mix.passes();
         let mut outcome = Outcome::START;
         for _ in 0..40_000 {
@@ -460,7 +460,7 @@ proptest! {
     }
 
     #[test]
-    fn leaving_and_removal_remove_everything_wherever_the_mix_ends(
+    fn leaving_and_removal_remove_everything_wherever_the_level_ends(
         seed in 0_u64..1000, steps in 0_usize..12_000, lost in any::<bool>(),
     ) {
         let mut play = Play::new(DiskMixOptions::default(), seed, 1);
@@ -470,7 +470,7 @@ proptest! {
         disturbed_pass(&mut play, first, &faults, steps);
         play.all(&play.mix.leaving());
         prop_assert_eq!(workspace(&play), before);
-        // The next level finds the marker, or remakes everything; either succeeds.
+        // The next level finds the marker, or creates everything again. Both succeed.
         play.all(&play.mix.preparation(true));
         play.all(&play.mix.preparation(false));
         play.all(&play.mix.removal());
@@ -479,7 +479,7 @@ proptest! {
 }
 
 #[test]
-fn after_an_open_that_failed_the_file_is_left_alone_until_its_close() {
+fn after_a_failed_open_the_file_is_skipped_until_its_close() {
     let mut play = Play::new(DiskMixOptions::default(), 1, 0);
     let mut action = play.next(&Outcome::START);
     let slot = loop {

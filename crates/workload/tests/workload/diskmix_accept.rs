@@ -1,4 +1,4 @@
-//! The disk mix against its source figures.
+//! Compares the disk mix with its source figures.
 
 use dyno_workload::{DiskMixOptions, Line, Script};
 
@@ -19,6 +19,6 @@ fn a_pass_has_the_counts_of_the_captures() {
 }
 
 #[test]
-fn so_has_each_application() {
+fn each_application_has_the_counts_of_the_captures() {
     hold(&Script::load(&DiskMixOptions::default()).acceptance_by_application());
 }

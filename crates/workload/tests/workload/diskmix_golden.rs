@@ -1,5 +1,5 @@
-//! Golden digests: the operations of the disk mix never change. A change is a new workload, not comparable
-//! with figures of earlier versions: raise the seed of the scripts with it.
+//! Golden digests: the operations of the disk mix never change. A changed disk mix is a new workload, not comparable
+//! with figures of earlier versions, and needs another seed of the scripts.
 
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Outcome, Script, Workload,
@@ -87,7 +87,7 @@ fn the_first_three_passes_of_three_clients_have_their_golden_digests() {
 }
 
 #[test]
-fn so_have_the_variants() {
+fn the_variants_have_their_golden_digests() {
     let legacy = DiskMixOptions {
         legacy_seed_reads: true,
         ..DiskMixOptions::default()

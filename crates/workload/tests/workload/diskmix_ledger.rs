@@ -1,4 +1,4 @@
-//! The ledger against a plain model: every byte of every file, known or unknown.
+//! Compares the ledger with a plain model, which has every byte of every file, known or unknown.
 
 use dyno_workload::{content_of, FileAction, Intent, Ledger, PathId, Presence, Slot};
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// Files as a server keeps them. Steps that it would refuse are skipped on both sides.
+/// Files of a server. Steps that the server would refuse are skipped on both sides.
 #[derive(Default)]
 struct Model {
     paths: BTreeMap<u32, Bytes>,
@@ -78,7 +78,7 @@ impl Model {
                     let mut file = file.borrow_mut();
                     let end = (offset as usize + bytes as usize).min(file.len());
                     if offset as usize + bytes as usize > file.len() {
-                        return; // The size would be unknown, which the model has no word for.
+                        return; // The size would be unknown, which the model can't express.
                     }
                     file[offset as usize..end].fill(None);
                     ledger.forget(Slot(slot), offset, bytes);
@@ -164,7 +164,7 @@ impl Model {
     }
 }
 
-/// Reads `start` .. `end` of the model through the ledger: correct bytes pass, a wrong known byte fails.
+/// Reads `start` .. `end` of the model through the ledger. Correct bytes pass, and a wrong known byte fails.
 fn hold_against(ledger: &Ledger, slot: Slot, file: &[Option<u8>], start: usize, end: usize) {
     let known = file[start..end].iter().flatten().count() as u64;
     let mut data: Vec<u8> = file[start..end].iter().map(|byte| byte.unwrap_or(0xEE)).collect();
@@ -186,10 +186,10 @@ fn hold_against(ledger: &Ledger, slot: Slot, file: &[Option<u8>], start: usize, 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn the_ledger_knows_what_a_byte_by_byte_model_knows(steps in steps(), from in 0_usize..500, bytes in 1_usize..300) {
+    fn the_ledger_agrees_with_a_byte_by_byte_model(steps in steps(), from in 0_usize..500, bytes in 1_usize..300) {
         let (mut ledger, mut model) = (Ledger::new(7), Model::default());
         for path in 0..5 {
-            // Known to be missing, as after a sweep.
+            // Make the file known to be missing, as after a sweep.
             ledger.apply(&FileAction::Delete { path: PathId(path), presence: Presence::Either });
         }
         for step in steps {
@@ -229,7 +229,7 @@ fn write(ledger: &mut Ledger, slot: u16, offset: u64, bytes: u32, generation: u3
 }
 
 #[test]
-fn a_file_keeps_its_number_when_it_is_renamed() {
+fn a_renamed_file_keeps_its_number() {
     let mut ledger = Ledger::new(1);
     open(&mut ledger, 0, 1, Intent::Make);
     let before = ledger.writing(Slot(0), 5);
@@ -249,7 +249,7 @@ fn a_file_keeps_its_number_when_it_is_renamed() {
 }
 
 #[test]
-fn a_write_that_was_lost_leaves_what_a_former_level_wrote_and_that_is_wrong() {
+fn a_lost_write_leaves_data_of_an_earlier_level_which_are_wrong() {
     let mut ledger = Ledger::new(1);
     ledger.begin_level(1);
     open(&mut ledger, 0, 1, Intent::Make);
@@ -263,7 +263,7 @@ fn a_write_that_was_lost_leaves_what_a_former_level_wrote_and_that_is_wrong() {
         Ok(100),
         "nothing has been written since"
     );
-    // All levels of one seed number their generations alike.
+    // All levels of one seed use the same generation numbers.
     let present = content_of(ledger.writing(Slot(0), 5).expect("open"), 0, 40);
     write(&mut ledger, 0, 0, 40, 5);
     assert_eq!(
@@ -275,7 +275,7 @@ fn a_write_that_was_lost_leaves_what_a_former_level_wrote_and_that_is_wrong() {
 }
 
 #[test]
-fn files_that_are_made_again_by_new_books_have_other_contents() {
+fn files_recreated_under_a_new_ledger_have_other_contents() {
     let made = |level| {
         let mut ledger = Ledger::new(1);
         ledger.begin_level(level);
@@ -287,7 +287,7 @@ fn files_that_are_made_again_by_new_books_have_other_contents() {
 }
 
 #[test]
-fn what_was_not_sent_when_the_session_was_lost_is_unknown() {
+fn unsent_data_are_unknown_after_a_lost_session() {
     let mut ledger = Ledger::new(1);
     open(&mut ledger, 0, 1, Intent::Make);
     write(&mut ledger, 0, 0, 100, 1);
@@ -302,7 +302,7 @@ fn what_was_not_sent_when_the_session_was_lost_is_unknown() {
 }
 
 #[test]
-fn a_write_that_failed_past_the_end_leaves_the_size_unknown_and_the_beginning_known() {
+fn after_a_failed_write_past_the_end_the_size_is_unknown_but_the_beginning_known() {
     let mut ledger = Ledger::new(1);
     open(&mut ledger, 0, 1, Intent::Make);
     write(&mut ledger, 0, 0, 100, 1);
@@ -314,7 +314,7 @@ fn a_write_that_failed_past_the_end_leaves_the_size_unknown_and_the_beginning_kn
 }
 
 #[test]
-fn nothing_is_known_of_files_that_were_there_before() {
+fn files_that_existed_before_are_unknown() {
     let mut ledger = Ledger::new(1);
     open(&mut ledger, 0, 1, Intent::Edit);
     assert_eq!(ledger.check(Slot(0), 0, &[1, 2, 3]), Ok(0));
@@ -338,7 +338,7 @@ fn more_bytes_than_the_file_has_are_wrong() {
 }
 
 #[test]
-fn runs_that_continue_are_one_extent_and_scattered_writes_stay_bounded() {
+fn sequential_writes_are_one_extent_and_scattered_writes_stay_bounded() {
     let mut ledger = Ledger::new(1);
     open(&mut ledger, 0, 1, Intent::Make);
     for piece in 0..1000 {

@@ -1,4 +1,4 @@
-//! The disk mix played on files in memory, byte by byte, against the ledger, which keeps no bytes.
+//! Compares the disk mix, played byte by byte on files in memory, with the ledger, which keeps no bytes.
 
 use dyno_workload::{
     played, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, Outcome, PathId,
@@ -54,7 +54,7 @@ fn id(catalogue: &FileCatalogue, path: &str) -> PathId {
 }
 
 #[test]
-fn files_and_books_agree_wherever_the_level_is_cut_off() {
+fn files_and_ledgers_agree_wherever_the_level_ends() {
     let script = Script::load(&DiskMixOptions::default());
     let mut before = None;
     for operations in [0, 1, 777, 2_500, 4_999, 12_345] {

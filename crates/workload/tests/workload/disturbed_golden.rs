@@ -1,6 +1,6 @@
-//! Golden digests of everything around undisturbed passes (`diskmix_golden.rs`): a client's operations after
-//! failed operations, failed opens and lost sessions, and the actions that make and remove its workspace. A
-//! change of passes is a new workload.
+//! Golden digests of everything but undisturbed passes (`diskmix_golden.rs` has these): a client's operations after
+//! failed operations, failed opens and lost sessions, and the actions that create and remove its workspace. Changed
+//! passes are a new workload.
 
 use crate::loadfile::SMALL;
 use dyno_workload::{
@@ -42,7 +42,7 @@ fn add(
     }
 }
 
-/// Fails one in `one_in` operations, and loses the session at one in ten times as many, drawn by the seed.
+/// Fails one in `one_in` operations, and loses the session in one of ten times as many. The seed determines which.
 fn seldom(one_in: u64, seed: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     move |number, _| match xxh3_64_with_seed(&number.to_le_bytes(), seed) % (10 * one_in) {
         0 => LOST,
@@ -59,7 +59,7 @@ fn within(numbers: Range<u64>, outcome: Outcome) -> impl FnMut(u64, &FileAction)
     }
 }
 
-/// Fails the open of this number among those that should find or make something.
+/// Fails the open with this number. Only opens that should find or create a file count.
 fn open_fails(which: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     let mut opens = 0;
     move |_, action| {
@@ -100,7 +100,7 @@ fn digest_of_all<W: FileWorkload, O: FnMut(u64, &FileAction) -> Outcome>(
 }
 
 #[test]
-fn the_disk_mix_goes_on_after_failures_of_seeded_numbers() {
+fn the_disk_mix_continues_after_seeded_failures() {
     let of = |one_in, seed, client| {
         let clients = [(disk_mix(seed, client), seldom(one_in, seed))];
         digest_of_all(40_000, clients)
@@ -117,21 +117,21 @@ fn the_disk_mix_goes_on_after_failures_of_seeded_numbers() {
 }
 
 #[test]
-fn the_disk_mix_goes_on_after_an_open_that_failed() {
+fn the_disk_mix_continues_after_a_failed_open() {
     let which = [0, 1, 2, 40, 300, 700, 1100];
     let clients = which.map(|which| (disk_mix(3, 4), open_fails(which)));
     assert_eq!(digest_of_all(14_000, clients), "71683660bec798966e9f864924922db4");
 }
 
 #[test]
-fn the_disk_mix_goes_on_in_a_new_session() {
+fn the_disk_mix_continues_in_a_new_session() {
     let places = [0, 1, 500, 3000, 7000, 10_500];
     let clients = places.map(|place| (disk_mix(3, 4), within(place..place + 1, LOST)));
     assert_eq!(digest_of_all(14_000, clients), "cca8505d1d0826059ae2d31588473258");
 }
 
 #[test]
-fn the_disk_mix_goes_on_when_everything_has_failed_for_a_while() {
+fn the_disk_mix_continues_after_a_period_in_which_everything_fails() {
     let of = |numbers, outcome| digest_of_all(30_000, [(disk_mix(5, 6), within(numbers, outcome))]);
     let found = [
         of(2000..2700, FAILED),
@@ -151,7 +151,7 @@ fn the_disk_mix_goes_on_when_everything_has_failed_for_a_while() {
 }
 
 #[test]
-fn a_load_file_goes_on_after_failures_of_seeded_numbers() {
+fn a_load_file_continues_after_seeded_failures() {
     let replay = load_file();
     let of = |one_in, seed, client| digest_of_all(5000, [(replay(client), seldom(one_in, seed))]);
     let found = [of(500, 1, 0), of(50, 1, 1), of(5, u64::MAX, 119)];
@@ -166,7 +166,7 @@ fn a_load_file_goes_on_after_failures_of_seeded_numbers() {
 }
 
 #[test]
-fn a_load_file_goes_on_wherever_one_or_several_operations_fail() {
+fn a_load_file_continues_wherever_one_or_more_operations_fail() {
     let replay = load_file();
     let of = |count, outcome| {
         let clients = (0..120).map(|place| (replay(3), within(place..place + count, outcome)));
@@ -185,14 +185,14 @@ fn a_load_file_goes_on_wherever_one_or_several_operations_fail() {
 }
 
 #[test]
-fn a_load_file_goes_on_after_an_open_that_failed() {
+fn a_load_file_continues_after_a_failed_open() {
     let replay = load_file();
     let clients = (0..30).map(|which| (replay(3), open_fails(which)));
     assert_eq!(digest_of_all(300, clients), "a06348c4ac528dfbdbfee5fbc91c4f75");
 }
 
 #[test]
-fn a_load_file_would_leave_what_it_found_at_every_place() {
+fn a_load_file_restores_its_files_wherever_it_ends() {
     let replay = load_file();
     let mut digest = Xxh3Default::new();
     for operations in 0..120 {
@@ -232,7 +232,7 @@ fn workspaces<W: FileWorkload>(clients: impl IntoIterator<Item = W>) -> String {
 }
 
 #[test]
-fn every_workspace_is_made_and_removed_by_the_same_actions() {
+fn every_workspace_is_created_and_removed_by_the_same_actions() {
     let streams = |block_bytes| StreamsOptions {
         file_bytes: 300 * u64::from(block_bytes),
         block_bytes,

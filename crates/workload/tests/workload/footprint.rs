@@ -1,4 +1,4 @@
-//! Space of a client's files, against files written in memory.
+//! Compares the computed space of a client's files with files written in memory.
 
 use dyno_workload::{footprint_bytes, played, DiskMix, DiskMixOptions, LoadFile, LoadFileReplay, Script};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn disk_mix() -> DiskMix {
 }
 
 #[test]
-fn a_client_of_the_disk_mix_needs_its_workspace_and_what_a_pass_adds() {
+fn a_client_of_the_disk_mix_needs_its_workspace_and_the_growth_of_a_pass() {
     let made: usize = played(&mut disk_mix(), 0, 0, 0).values().map(Vec::len).sum();
     let footprint = footprint_bytes(&mut disk_mix());
     assert!(made as u64 > WORKSPACE_BYTES);
@@ -25,7 +25,7 @@ fn a_client_of_the_disk_mix_needs_its_workspace_and_what_a_pass_adds() {
 }
 
 #[test]
-fn the_largest_moment_of_a_pass_counts_and_holes_do_not() {
+fn the_maximum_during_a_pass_counts_without_holes() {
     let text = r#"Mkdir "\clients\client1" NT_STATUS_OK
 NTCreateX "\clients\client1\KEPT" 0x40 0x2 1 NT_STATUS_OK
 WriteX 1 0 1000 1000 NT_STATUS_OK

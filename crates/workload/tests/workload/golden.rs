@@ -1,5 +1,5 @@
-//! Golden digests: the tree and the requests of a seed never change. A change is a new workload, not
-//! comparable with figures of earlier versions.
+//! Golden digests: the tree and the requests of a seed never change. A changed one is a new workload, not comparable
+//! with figures of earlier versions.
 
 use dyno_workload::{Catalogue, Outcome, Tree, WebbenchStatic, Workload};
 use xxhash_rust::xxh3::Xxh3Default;

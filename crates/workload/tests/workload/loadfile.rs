@@ -1,4 +1,4 @@
-//! Load files: what is accepted and refused, and that passes repeat on a strict server.
+//! Load files: what is accepted, what is refused, and how passes repeat on a strict server.
 
 use dyno_workload::{
     DiskMixOptions, FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Outcome, PathId, Presence,
@@ -58,7 +58,7 @@ fn parse(text: &str) -> LoadFile {
     LoadFile::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Names on a server that performs valid actions and refuses what the recording says must fail.
+/// A server that performs valid actions and refuses those that failed in the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Server {
     files: BTreeMap<PathId, u64>,
@@ -187,7 +187,7 @@ impl Server {
         Ok(())
     }
 
-    /// Case-sensitive; every directory contains itself and its parent.
+    /// Names are case-sensitive. Every directory contains itself and its parent.
     fn find(&self, directory: PathId, pattern: u16, presence: Presence) -> Result<(), &'static str> {
         let (pattern, text) = (&self.patterns[usize::from(pattern)], |path: &PathId| {
             self.paths[path.0 as usize].as_str()
@@ -223,7 +223,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Plays this many passes; the server must allow every operation.
+/// Plays this many passes. The server must allow every operation.
 fn play(replay: &mut LoadFileReplay, server: &mut Server, passes: u64) -> BTreeMap<String, u64> {
     let classes = replay.catalogue().classes.clone();
     let mut counts = BTreeMap::new();
@@ -265,7 +265,7 @@ fn a_small_file_is_understood() {
     let document = PathId(u32::try_from(document.expect("it is named")).expect("small"));
     assert_eq!(file.files(), [(document, 65_636)]);
     assert_eq!(file.catalogue().patterns, ["*.JNK", "ONE.*"]);
-    // One open of no particular kind only looks; the other sets times, which needs more rights.
+    // One open of no particular kind only reads attributes. The other sets times, which needs more rights.
     let looks = |step: &&dyno_workload::FileOp| {
         matches!(
             step.action,
@@ -299,7 +299,7 @@ fn operations_are_counted_under_the_same_names_as_those_of_the_disk_mix() {
 }
 
 #[test]
-fn a_pass_ends_with_the_files_that_it_began_with() {
+fn a_pass_ends_with_the_files_with_which_it_began() {
     let mut replay = LoadFileReplay::new(Arc::new(parse(SMALL)), 3);
     let mut server = Server::prepared(&replay);
     let before = server.clone();
@@ -312,7 +312,7 @@ fn a_pass_ends_with_the_files_that_it_began_with() {
 }
 
 #[test]
-fn every_write_of_a_file_has_another_generation() {
+fn every_write_of_a_file_has_a_different_generation() {
     let mut replay = LoadFileReplay::new(Arc::new(parse(SMALL)), 0);
     let mut generations = Vec::new();
     for _ in 0..200 {
@@ -330,7 +330,7 @@ fn every_write_of_a_file_has_another_generation() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_leaves_what_it_found() {
+fn a_client_that_leaves_during_a_pass_restores_the_files() {
     let file = Arc::new(parse(SMALL));
     for steps in 0..60 {
         let mut replay = LoadFileReplay::new(file.clone(), 3);
@@ -340,7 +340,7 @@ fn a_client_that_leaves_in_the_middle_leaves_what_it_found() {
             let operation = replay.next(&Outcome::START);
             server.act(&operation.action).expect("as recorded");
         }
-        // The next call records the last outcome; its operation is not performed.
+        // The next call records the last outcome. Its operation is not performed.
         let _ = replay.next(&Outcome::START);
         server.do_all(&replay.leaving());
         assert_eq!(server.names(), before, "after {steps} operations");
@@ -353,7 +353,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_fails_the_next_passes_are_whole_again(
+    fn after_any_failure_later_passes_succeed_again(
         faults in prop::collection::vec((0_usize..60, any::<bool>()), 1..8),
     ) {
         let mut replay = LoadFileReplay::new(Arc::new(parse(SMALL)), 3);
@@ -387,7 +387,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_no_load_file_panics(text in "(NTCreateX|Close|Mkdir|Rename|Deltree|\"[a-z\\\\]{0,9}\"|0x[0-9]|[0-9 ]|NT_STATUS_OK|\n| ){0,120}") {
+    fn malformed_load_files_cause_no_panic(text in "(NTCreateX|Close|Mkdir|Rename|Deltree|\"[a-z\\\\]{0,9}\"|0x[0-9]|[0-9 ]|NT_STATUS_OK|\n| ){0,120}") {
         let _ = LoadFile::parse(text.as_bytes());
     }
 }
@@ -408,7 +408,7 @@ fn check_refused(lines: &str, problems: &[&str]) {
 }
 
 #[test]
-fn a_recording_that_contradicts_itself_is_refused_with_all_its_lines() {
+fn a_contradictory_recording_is_refused_with_all_its_lines() {
     check_refused(
         "Close 77 NT_STATUS_OK\n\
          NTCreateX \"\\clients\\client1\\gone\" 0x40 0x1 10 NT_STATUS_OK\n\
@@ -427,8 +427,8 @@ fn a_recording_that_contradicts_itself_is_refused_with_all_its_lines() {
             "\"\\clients\\client1\\docs\\ONE.DOC\" is used, but no earlier line created it",
             "\"\\clients\\client1\\docs\\NOTE\" was missing, but an earlier line created it",
             "no earlier line created its directory",
-            "\"\\clients\\client1\\..\\client2\": \"..\" is no name",
-            "\"Frobnicate\" is no operation",
+            "\"\\clients\\client1\\..\\client2\": \"..\" is not a valid name",
+            "\"Frobnicate\" is not an operation of load files",
         ],
     );
 }
@@ -480,7 +480,7 @@ fn the_packaged_file_is_understood_and_repeats() {
         PACKAGED_COUNTS
     );
     assert_eq!(file.operations(), 458_344);
-    // The set-up is the first 600 lines and makes 20 MiB in 56 files; the last line is the final deltree.
+    // The set-up is the first 600 lines and creates 20 MiB in 56 files. The last line is the final deltree.
     assert_eq!(file.steps().len(), 458_344 - 600 - 1);
     assert_eq!(file.files().len(), 56);
     assert_eq!(

@@ -29,7 +29,7 @@ fn outcome(ok: bool) -> Outcome {
     Outcome { ok, ..Outcome::START }
 }
 
-/// Changes only if a seed's operations change, which makes results of different versions incomparable.
+/// The expected values change only if a seed's operations change. Results of the two versions are then not comparable.
 #[test]
 fn the_first_operations_of_a_seed_never_change() {
     let mut workload = Objects::new(options(ALL, 100), 7, 3, 1);
@@ -61,9 +61,9 @@ fn operations_have_the_shares_of_their_weights() {
     }
 }
 
-/// Follows what is there by the operations alone, with one failure in ten.
+/// Tracks the existing objects only by the operations, of which one in ten fails.
 #[test]
-fn only_objects_that_are_there_are_read_or_deleted() {
+fn only_existing_objects_are_read_or_deleted() {
     for (weights, objects) in [(MIXED, 1), (ALL, 2), (ALL, 25), ([1, 1, 1, 9, 1, 1, 1, 9], 30)] {
         let mut workload = Objects::new(options(weights, objects), 2, 0, 0);
         let mut there: BTreeSet<u32> = (0..objects).collect();
@@ -128,7 +128,7 @@ fn put(ledger: &mut ObjectLedger, object: u32, bytes: u64, tag: u64) {
 }
 
 #[test]
-fn an_answer_is_right_stale_or_wrong() {
+fn an_answer_is_judged_right_stale_or_wrong() {
     let mut ledger = ObjectLedger::new(1, 3);
     put(&mut ledger, 0, 10, 100);
     let old = ledger.known(0).expect("stored");
@@ -151,7 +151,7 @@ fn an_answer_is_right_stale_or_wrong() {
 }
 
 #[test]
-fn an_object_is_unknown_while_a_change_is_under_way_and_after_it_failed() {
+fn an_object_is_unknown_during_a_change_and_after_a_failed_one() {
     let mut ledger = ObjectLedger::new(1, 3);
     put(&mut ledger, 0, 10, 100);
     ledger.begin_change(0);
@@ -167,7 +167,7 @@ fn an_object_is_unknown_while_a_change_is_under_way_and_after_it_failed() {
 }
 
 #[test]
-fn a_retired_key_is_judged_by_nobody_and_the_objects_next_key_begins_empty() {
+fn a_retired_key_is_not_checked_and_the_next_key_starts_empty() {
     let mut ledger = ObjectLedger::new(1, 3);
     put(&mut ledger, 0, 10, 100);
     put(&mut ledger, 0, 20, 200);
@@ -232,7 +232,7 @@ fn a_list_has_every_object_once_as_it_was_put() {
 }
 
 #[test]
-fn shared_objects_are_the_same_for_all_and_their_tags_are_learned() {
+fn shared_objects_are_the_same_for_all_threads_and_their_tags_are_learned() {
     let (mut one, two) = (ObjectLedger::shared(9, &[5, 6]), ObjectLedger::shared(9, &[5, 6]));
     let content = |ledger: &ObjectLedger| ledger.known(1).expect("there").content(0, 6);
     assert_eq!(content(&one), content(&two));

@@ -7,8 +7,7 @@ use dyno_workload::{
 };
 
 const DRAWS: usize = 1_000_000;
-/// A fair generator exceeds five standard deviations once in two million draws of a test; and the seed is
-/// fixed.
+/// A fair generator exceeds five standard deviations once in two million draws of a test. The seed is fixed.
 const STANDARD_DEVIATIONS: f64 = 5.0;
 
 fn counts_by_path(seed: u64) -> Vec<u32> {
@@ -23,7 +22,7 @@ fn counts_by_path(seed: u64) -> Vec<u32> {
 }
 
 #[test]
-fn every_class_is_asked_for_by_its_weight() {
+fn every_class_is_requested_according_to_its_weight() {
     let tree = Tree::load();
     let counts = counts_by_path(1);
     let catalogue = Catalogue::webbench_static(&tree);
@@ -46,7 +45,7 @@ fn every_class_is_asked_for_by_its_weight() {
 }
 
 #[test]
-fn the_files_of_a_class_are_asked_for_evenly() {
+fn the_files_of_a_class_are_requested_evenly() {
     let tree = Tree::load();
     let counts = counts_by_path(2);
     let catalogue = Catalogue::webbench_static(&tree);
@@ -72,7 +71,7 @@ fn the_files_of_a_class_are_asked_for_evenly() {
 }
 
 #[test]
-fn every_path_is_reached_and_belongs_to_the_class_of_its_request() {
+fn every_path_is_requested_and_belongs_to_the_class_of_its_request() {
     let tree = Tree::load();
     assert!(counts_by_path(3).iter().all(|&count| count > 0));
     let catalogue = Catalogue::webbench_static(&tree);
@@ -84,7 +83,7 @@ fn every_path_is_reached_and_belongs_to_the_class_of_its_request() {
 }
 
 #[test]
-fn requests_do_not_depend_on_how_the_last_one_ended() {
+fn requests_do_not_depend_on_the_outcome_of_the_last_one() {
     let tree = Tree::load();
     let mut after_success = WebbenchStatic::new(tree.clone(), 4, 0, 0);
     let mut after_failure = WebbenchStatic::new(tree, 4, 0, 0);
@@ -99,7 +98,7 @@ fn requests_do_not_depend_on_how_the_last_one_ended() {
 }
 
 #[test]
-fn the_mean_body_of_a_request_is_what_the_table_promises() {
+fn the_mean_body_of_a_request_is_as_the_table_implies() {
     // 5,871 bytes: at 3,771 requests/s, 22.1 MB/s, against 22.4 MB/s remembered from Mindcraft's first test.
     let tree = Tree::load();
     let mean: f64 = (tree.classes().iter())
@@ -110,7 +109,7 @@ fn the_mean_body_of_a_request_is_what_the_table_promises() {
 }
 
 #[test]
-fn the_catalogue_knows_size_and_digest_of_every_file() {
+fn the_catalogue_has_the_size_and_digest_of_every_file() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_static(&tree);
     assert_eq!(catalogue.entries.len(), tree.files().len() + tree.missing().len());
@@ -126,7 +125,7 @@ fn the_catalogue_knows_size_and_digest_of_every_file() {
 }
 
 #[test]
-fn missing_paths_are_a_thousand_names_that_the_tree_does_not_have() {
+fn missing_paths_are_a_thousand_names_that_are_not_in_the_tree() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_static(&tree);
     let (found, missing) = catalogue.entries.split_at(tree.files().len());
@@ -150,7 +149,7 @@ fn paths_are_plain_and_numbered_from_zero() {
 }
 
 #[test]
-fn a_single_url_is_asked_for_always_and_nothing_is_expected_of_it() {
+fn a_single_url_is_always_requested_with_unknown_content() {
     let catalogue = Catalogue::single_url("/a?b=c");
     let get = Get {
         class: ClassId(0),
@@ -164,7 +163,7 @@ fn a_single_url_is_asked_for_always_and_nothing_is_expected_of_it() {
 }
 
 #[test]
-fn several_urls_are_asked_for_by_their_weights_and_the_same_by_the_same_seed() {
+fn several_urls_are_requested_by_weight_and_in_the_order_of_the_seed() {
     let weights = [3, 0, 1];
     let mut workload = WeightedUrls::new(&weights, 7, 1, 2);
     let mut counts = [0_u32; 3];

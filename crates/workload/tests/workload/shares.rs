@@ -12,7 +12,7 @@ fn ecommerce() -> Shares {
 }
 
 #[test]
-fn a_class_gets_the_share_of_requests_that_the_suite_says() {
+fn each_class_gets_its_share_of_the_requests() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_dynamic(&tree, PAGE, true);
     let mut workload = WebbenchDynamic::new(tree, ecommerce(), 1, 0, 0);
@@ -47,7 +47,7 @@ fn a_class_gets_the_share_of_requests_that_the_suite_says() {
 }
 
 #[test]
-fn without_a_share_over_tls_nothing_is_asked_for_there() {
+fn without_a_share_over_tls_no_request_uses_tls() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_dynamic(&tree, PAGE, false);
     let shares = Shares::new(0.2, 0.0, 1.0).expect("they fit");
@@ -62,7 +62,7 @@ fn without_a_share_over_tls_nothing_is_asked_for_there() {
 }
 
 #[test]
-fn shares_that_are_none_are_refused() {
+fn invalid_shares_are_refused() {
     for (dynamic, secure, of_secure) in [
         (0.9, 0.2, 0.0),
         (-0.1, 0.0, 0.0),
@@ -75,7 +75,7 @@ fn shares_that_are_none_are_refused() {
 }
 
 #[test]
-fn the_requests_of_a_seed_stay_the_same_for_ever() {
+fn the_requests_of_a_seed_never_change() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_dynamic(&tree, PAGE, true);
     let mut workload = WebbenchDynamic::new(tree, ecommerce(), 1, 0, 0);

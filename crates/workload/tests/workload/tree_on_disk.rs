@@ -11,7 +11,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_written_tree_is_whole_and_each_damage_to_it_is_reported() {
+fn a_written_tree_is_complete_and_each_damage_is_reported() {
     let tree = Tree::load();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let place = |path: &str| directory.path().join(path);
@@ -52,7 +52,7 @@ fn a_written_tree_is_whole_and_each_damage_to_it_is_reported() {
 }
 
 #[test]
-fn an_empty_directory_is_reported_with_twenty_problems_and_no_more() {
+fn an_empty_directory_is_reported_with_at_most_twenty_problems() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let problems = check_tree(&Tree::load(), directory.path());
     assert_eq!(problems.len(), MOST_PROBLEMS_REPORTED);
@@ -60,7 +60,7 @@ fn an_empty_directory_is_reported_with_twenty_problems_and_no_more() {
 }
 
 #[test]
-fn a_directory_that_does_not_exist_is_an_error_that_names_the_path() {
+fn a_missing_directory_is_an_error_that_names_the_path() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let absent = directory.path().join("absent");
     let error = write_tree(&Tree::load(), &absent).expect_err("nothing to write into");

@@ -30,7 +30,7 @@ _ENDED = (
 )
 _SLOW = (
     "The server is too slow at this load, or accepts more connections than it serves at once: look at its log and at "
-    "its limits of workers and connections. --timeout gives it longer."
+    "its limits of workers and connections. Give it more time with --timeout."
 )
 REMEDIES = {
     "idle_close": "Raise the server's keep-alive timeout above the clients' pauses (nginx: keepalive_timeout; Apache: "

@@ -1,4 +1,4 @@
-//! Checks answers: what must exist, and which failures leave the session intact.
+//! Checks answers: whether files exist as expected, and whether a failure leaves the session intact.
 
 use dyno_measure::{Failure, Fault};
 use dyno_workload::Presence;

@@ -4,13 +4,13 @@ use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply}
 use dyno_measure::{Detail, Failure, Fault, StatusTable};
 use std::collections::BTreeMap;
 
-/// Table for the message that the server's transfers are too small; the code is their maximum size in bytes.
+/// Table for the message that the server's transfers are too small. The code is their maximum size in bytes.
 static MOST_AT_ONCE: StatusTable = StatusTable {
     name: "bytes at once",
     write: |code, formatter| {
         write!(
             formatter,
-            "the server reads or writes at most {code} bytes at once, less than a block of the workload"
+            "the server allows reads and writes of at most {code} bytes, less than a block of the workload"
         )
     },
 };

@@ -25,7 +25,7 @@ pub(crate) struct Outage {
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     found: Vec<Outage>,
-    /// Number of connections made or given up by the last success. None before the first success.
+    /// Number of connections that had been established or given up at the last success. None before the first success.
     connections: Option<u64>,
     last_ns: u64,
     session_lost: bool,
@@ -40,7 +40,7 @@ impl Outages {
         self.session_lost = true;
     }
 
-    /// Records a success. `connections`: number of connections made or given up so far.
+    /// Records a success. `connections`: number of connections that were established or given up so far.
     pub(super) fn succeed(&mut self, connections: u64) {
         let now_ns = monotonic_ns();
         let before = self.connections.replace(connections);

@@ -2,8 +2,8 @@
 //! that survive outages.
 //! Reads are checked against the permitted versions.
 //!
-//! Acknowledged and flushed versions must persist. An unanswered write may have happened fully, partly or not
-//! at all. Acknowledged but unflushed versions may be lost with the session, and are then counted.
+//! Acknowledged and flushed versions must persist. An unanswered write may have been executed fully, partly or not at
+//! all. Acknowledged but unflushed versions may be lost with the session, and are then counted.
 
 use super::{FilesClient, Moved};
 use crate::files::program::same_length;

@@ -1,5 +1,5 @@
-//! mdtest's phases: several clients create, query, read and remove files. All finish a phase before the next
-//! starts. Each phase uses a new session, so that nothing is cached. Directories are created and removed outside
+//! mdtest's phases: several clients create, query, read and remove files. All clients finish a phase before the next
+//! one starts. Each phase uses a new session, so that nothing is cached. Directories are created and removed outside
 //! the measured time, as in mdtest.
 
 use super::{level, Step};
@@ -75,7 +75,7 @@ async fn all_phases<S: Sessions>(
         let one = step.client.begin_together().await?;
         step.do_all(phase, owner, files, &shape).await?;
         measured.push(step.client.end_together(one).await?);
-        // Cached handles of files that another client removes would also keep their directory.
+        // If another client removes files whose handles are cached here, their directory would stay, too.
         step.client.finish().await?;
         step.client.connect().await?;
     }

@@ -1,6 +1,6 @@
-//! Streams: clients write or read files block by block, with several concurrent blocks and no client cache.
-//! Read data is compared; written data is flushed within the measured time. System calls on directories are
-//! synchronous, so depth has no effect there.
+//! Streams: clients write or read files block by block, with several concurrent blocks and no client cache. Read data
+//! is compared. Written data is flushed within the measured time. System calls on directories are synchronous, so depth
+//! has no effect there.
 
 use super::level;
 use crate::files::job::{Job, JobClient};
@@ -14,7 +14,7 @@ use dyno_measure::{Failure, Fault};
 use dyno_workload::{block_offsets, content_of, Writing};
 use std::collections::HashMap;
 
-/// Depth for unmeasured writes and reads.
+/// Number of concurrent blocks for unmeasured writes and reads.
 const MAKING_DEPTH: u32 = 4;
 
 pub(super) fn carry_out<S: Sessions>(

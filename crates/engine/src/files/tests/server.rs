@@ -1,4 +1,4 @@
-//! A file server in memory for clients on several threads: it records each client's calls, and answers one of them
+//! A file server in memory for clients on several threads. It records each client's calls, and answers one of them
 //! wrongly.
 
 use crate::counting::SessionFacts;
@@ -84,7 +84,7 @@ impl Server {
     }
 }
 
-/// The server, as the sessions that work on files needs.
+/// Creates sessions with the server.
 #[derive(Debug, Clone)]
 pub(super) struct InMemory(pub(super) Arc<Server>);
 
@@ -330,7 +330,7 @@ impl FileClient for Client {
             }
             Some(Wrong::Refused(fault)) => {
                 if let Call::Close { .. } = call {
-                    // The file is closed nevertheless.
+                    // The file is closed, even if the answer is wrong.
                     let _ = self.answer(call);
                 }
                 (Err(fault.into()), Vec::new())

@@ -1,4 +1,4 @@
-//! With correct servers: every operation is counted once, in its place, and there are no errors.
+//! Levels with correct servers: every operation is counted once, in the right place, and there are no errors.
 
 use super::running::{faults, left, level, prepared, run};
 use super::server::{Connection, Server, OK};
@@ -21,7 +21,7 @@ fn check(server: &Server, level: LevelSpec) -> LevelTally {
 }
 
 #[test]
-fn on_kept_connections_the_total_is_the_servers_own_count() {
+fn with_keep_alive_the_total_equals_the_servers_count() {
     let server = Server::answering(OK);
     let tally = check(&server, level(server.address));
     assert_eq!((tally.generator.connections, tally.generator.reconnects), (2, 0));
@@ -31,7 +31,7 @@ fn on_kept_connections_the_total_is_the_servers_own_count() {
 }
 
 #[test]
-fn with_a_connection_per_request_the_total_is_the_servers_own_count() {
+fn with_a_connection_per_request_the_total_equals_the_servers_count() {
     for (version, close) in [("1.0", "ordinary"), ("1.1", "ordinary"), ("1.1", "reset")] {
         let server = Server::answering(OK);
         let tally = check(
@@ -46,7 +46,7 @@ fn with_a_connection_per_request_the_total_is_the_servers_own_count() {
 }
 
 #[test]
-fn a_server_that_closes_first_as_it_was_asked_to_is_counted_alike() {
+fn a_server_that_closes_first_on_request_is_counted_in_the_same_way() {
     for version in ["1.0", "1.1"] {
         let server = Server::start(|mut connection| {
             connection.request();
@@ -65,7 +65,7 @@ fn a_server_that_closes_first_as_it_was_asked_to_is_counted_alike() {
 }
 
 #[test]
-fn several_engine_threads_share_the_clients_and_their_sums_are_one_tally() {
+fn several_engine_threads_share_the_clients_and_their_tallies_add_up() {
     let server = Server::answering(OK);
     let tally = check(
         &server,
@@ -84,7 +84,7 @@ fn several_engine_threads_share_the_clients_and_their_sums_are_one_tally() {
 }
 
 #[test]
-fn what_was_begun_before_the_end_is_finished_and_counted_but_not_in_the_window() {
+fn operations_begun_before_the_end_finish_and_count_but_not_in_the_window() {
     let server = Server::start(|mut connection| {
         while connection.request().is_some() {
             std::thread::sleep(Duration::from_millis(300));
@@ -98,7 +98,7 @@ fn what_was_begun_before_the_end_is_finished_and_counted_but_not_in_the_window()
 }
 
 #[test]
-fn operations_of_the_ramps_are_made_but_only_those_of_the_window_count() {
+fn operations_in_the_ramps_are_performed_but_only_those_in_the_window_count() {
     let server = Server::answering(OK);
     let window = WindowSpec {
         length_s: 0.3,
@@ -116,7 +116,7 @@ fn operations_of_the_ramps_are_made_but_only_those_of_the_window_count() {
 }
 
 #[test]
-fn the_bound_on_the_rate_holds_for_all_clients_together() {
+fn the_rate_limit_applies_to_all_clients_together() {
     let server = Server::answering(OK);
     let tally = check(
         &server,
@@ -135,7 +135,7 @@ fn the_bound_on_the_rate_holds_for_all_clients_together() {
 }
 
 #[test]
-fn a_bound_of_next_to_nothing_is_a_bound() {
+fn a_tiny_rate_limit_is_a_limit() {
     let server = Server::answering(OK);
     for max_rate_per_s in [1e-3, 1e-9, 1e-300] {
         let tally = run(LevelSpec {
@@ -148,7 +148,7 @@ fn a_bound_of_next_to_nothing_is_a_bound() {
 }
 
 #[test]
-fn a_server_that_closes_idle_connections_costs_reconnects_and_no_errors() {
+fn a_server_that_closes_idle_connections_causes_reconnects_but_no_errors() {
     let server = Server::start(|mut connection| {
         connection.request();
         connection.send(OK);
@@ -168,7 +168,7 @@ fn linger(mut connection: Connection) {
 }
 
 #[test]
-fn a_server_that_ends_its_direction_only_costs_reconnects_and_no_errors() {
+fn a_server_that_closes_only_its_direction_causes_reconnects_but_no_errors() {
     for think_time_s in [0.0, 0.02] {
         let server = Server::start(linger);
         let tally = run(LevelSpec {
@@ -199,7 +199,7 @@ fn an_answer_in_many_pieces_is_one_operation() {
 }
 
 #[test]
-fn a_stopped_level_ends_before_its_time() {
+fn a_stopped_level_ends_early() {
     let server = Server::start(|mut connection| connection.outwait());
     let mut long = level(server.address);
     long.window.length_s = 3_600.0;
@@ -213,7 +213,7 @@ fn a_stopped_level_ends_before_its_time() {
 }
 
 #[test]
-fn a_level_that_cannot_be_set_up_ends_at_once_and_says_why() {
+fn a_level_that_cannot_be_set_up_ends_at_once_with_the_reason() {
     let server = Server::answering(OK);
     let mut impossible = level(server.address);
     impossible.window.length_s = 3_600.0;

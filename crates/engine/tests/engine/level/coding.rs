@@ -75,7 +75,7 @@ fn bodies(tally: &LevelTally) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn a_body_that_is_cut_short_is_an_error_although_its_length_is_right() {
+fn a_truncated_body_is_an_error_even_if_its_length_is_right() {
     for (name, level) in all_ways(CUT, "gzip") {
         let tally = run(until_all_have_left(level));
         assert_eq!(faults(&tally), [(Fault::BrokenCoding, 2)], "{name}");
@@ -85,7 +85,7 @@ fn a_body_that_is_cut_short_is_an_error_although_its_length_is_right() {
 }
 
 #[test]
-fn whole_bodies_are_decoded_in_a_sample_and_counted() {
+fn a_sample_of_complete_bodies_is_decoded_and_counted() {
     for (name, level) in all_ways(GZIP, "br, gzip") {
         let tally = run(level);
         assert_eq!(faults(&tally), [], "{name}");
@@ -99,7 +99,7 @@ fn whole_bodies_are_decoded_in_a_sample_and_counted() {
 }
 
 #[test]
-fn nothing_is_decoded_where_no_coding_is_asked_for_or_nothing_is_checked() {
+fn nothing_is_decoded_without_a_requested_coding_or_without_checks() {
     for (name, level) in all_ways(CUT, "identity") {
         let tally = run(level);
         assert_eq!((faults(&tally), bodies(&tally)), (vec![], vec![]), "{name}");

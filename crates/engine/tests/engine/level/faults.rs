@@ -1,5 +1,5 @@
-//! With servers that make one mistake: it is counted once per operation, with its kind and side, and
-//! nothing hangs.
+//! Levels with servers that make one mistake. It is counted once per operation, with its kind and side, and nothing
+//! hangs.
 
 use super::running::{fault, faults, left, level, run, until_all_have_left};
 use super::server::{Connection, Server, OK};
@@ -44,7 +44,7 @@ fn check_answer(fault: Fault, answer: &'static str) {
     });
 }
 
-/// As `check`, with a short time limit per operation.
+/// Like `check`, with a short time limit per operation.
 fn check_timeout(serve: impl Fn(Connection) + Send + Sync + 'static) {
     let server = Server::start(serve);
     let mut hasty = level(server.address);
@@ -74,7 +74,7 @@ fn a_broken_chunk() {
 }
 
 #[test]
-fn more_bytes_than_were_declared() {
+fn more_bytes_than_declared() {
     check_answer(
         Fault::ExcessData,
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!",
@@ -82,14 +82,14 @@ fn more_bytes_than_were_declared() {
 }
 
 #[test]
-fn bytes_that_come_while_nothing_is_asked() {
+fn bytes_without_a_request() {
     let server = Server::start(|mut connection| {
         connection.request();
         connection.send(OK);
         connection.send("and more");
         connection.outwait();
     });
-    // A busy machine may let the server wait between its two messages, but hardly as long as this.
+    // On a busy machine, the server may pause between its two messages, but hardly for this long.
     let thinking = LevelSpec {
         arrival: Arrival::Closed { think_time_s: 1.5 },
         ..level(server.address)
@@ -114,7 +114,7 @@ fn an_error_status() {
 }
 
 #[test]
-fn a_close_before_the_answer_is_whole() {
+fn a_close_before_the_answer_is_complete() {
     check(Fault::ClosedEarly, |mut connection| {
         connection.request();
     });
@@ -139,7 +139,7 @@ fn a_reset() {
 }
 
 #[test]
-fn a_close_at_once_is_the_servers_fault_whether_it_shows_as_an_end_or_a_reset() {
+fn an_immediate_close_is_the_servers_fault_whether_it_appears_as_an_end_or_a_reset() {
     let server = Server::start(drop);
     let tally = run(until_all_have_left(level(server.address)));
     assert_eq!(tally.errors.iter().map(|error| error.count).sum::<u64>(), 2);
@@ -153,7 +153,7 @@ fn a_close_at_once_is_the_servers_fault_whether_it_shows_as_an_end_or_a_reset() 
 }
 
 #[test]
-fn a_head_without_end() {
+fn an_endless_head() {
     check(Fault::HeadTooLarge, |mut connection| {
         connection.request();
         connection.send("HTTP/1.1 200 OK\r\n");
@@ -181,7 +181,7 @@ fn no_answer_in_time() {
 }
 
 #[test]
-fn an_answer_that_drips_without_end() {
+fn an_endless_dripping_answer() {
     check_timeout(|mut connection| {
         connection.request();
         connection.send("HTTP/1.1 200 OK\r\n\r\n");
@@ -192,7 +192,7 @@ fn an_answer_that_drips_without_end() {
 }
 
 #[test]
-fn a_body_that_comes_as_fast_as_it_is_read_and_never_ends() {
+fn an_endless_body_at_full_speed() {
     check_timeout(|mut connection| {
         connection.request();
         connection.send("HTTP/1.1 200 OK\r\n\r\n");
@@ -201,7 +201,7 @@ fn a_body_that_comes_as_fast_as_it_is_read_and_never_ends() {
 }
 
 #[test]
-fn a_port_where_nothing_listens_is_not_hammered() {
+fn a_closed_port_is_not_hammered() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it listens");
     drop(listener);
@@ -216,7 +216,7 @@ fn a_port_where_nothing_listens_is_not_hammered() {
 }
 
 #[test]
-fn a_client_leaves_after_so_many_errors_with_all_its_threads() {
+fn a_client_leaves_with_all_its_threads_after_the_given_number_of_errors() {
     let server = Server::answering("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
     let tally = run(LevelSpec {
         clients: 2,
@@ -237,7 +237,7 @@ fn a_client_leaves_after_so_many_errors_with_all_its_threads() {
 }
 
 #[test]
-fn a_client_that_fails_after_the_end_was_in_the_level_to_its_end() {
+fn a_client_that_fails_after_the_end_participated_to_the_end() {
     let server = Server::start(|mut connection| {
         connection.request();
         std::thread::sleep(Duration::from_millis(300));
@@ -279,7 +279,7 @@ fn check_tree(fault: Option<(Fault, Side)>, change: impl Fn(&mut Vec<u8>, &mut u
 }
 
 #[test]
-fn the_right_tree_is_right() {
+fn the_unchanged_tree_has_no_error() {
     check_tree(None, |_, _| {});
 }
 
@@ -305,6 +305,6 @@ fn a_file_with_one_byte_too_few_or_too_many() {
 }
 
 #[test]
-fn a_file_that_must_not_exist_and_is_served() {
+fn a_file_that_is_served_but_must_not_exist() {
     check_tree(Some((Fault::WrongStatus, Side::Check)), |_, status| *status = 200);
 }

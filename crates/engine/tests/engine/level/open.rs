@@ -38,7 +38,7 @@ fn nothing(workload: serde_json::Value, clients: usize, length_s: f64, arrival: 
 }
 
 #[test]
-fn the_server_is_asked_for_what_comes_and_for_nothing_else() {
+fn the_server_gets_every_arrival_and_no_other_request() {
     let server = Server::answering(OK);
     for law in [Law::Uniform, Law::Poisson] {
         let asked_before = server.requests();
@@ -63,7 +63,7 @@ fn the_server_is_asked_for_what_comes_and_for_nothing_else() {
 }
 
 #[test]
-fn what_fails_and_what_is_dropped_is_counted_and_the_rate_goes_on() {
+fn failed_and_dropped_arrivals_are_counted_and_the_rate_continues() {
     let asked = AtomicU64::new(0);
     let server = Server::start(move |mut connection| {
         while connection.request().is_some() {
@@ -87,7 +87,7 @@ fn what_fails_and_what_is_dropped_is_counted_and_the_rate_goes_on() {
 }
 
 #[test]
-fn a_client_that_leaves_hands_its_arrivals_to_the_others() {
+fn a_client_that_leaves_passes_its_arrivals_to_the_others() {
     let connections = AtomicU64::new(0);
     let server = Server::start(move |mut connection| {
         let breaks = connections.fetch_add(1, Ordering::Relaxed) < 2;
@@ -112,7 +112,7 @@ fn a_client_that_leaves_hands_its_arrivals_to_the_others() {
 }
 
 #[test]
-fn where_all_have_left_what_comes_is_overdue_or_dropped() {
+fn after_all_clients_have_left_arrivals_are_overdue_or_dropped() {
     let server = Server::start(|mut connection| {
         connection.request();
     });
@@ -126,11 +126,11 @@ fn where_all_have_left_what_comes_is_overdue_or_dropped() {
     assert!((10..=12).contains(&overdue), "{overdue}");
 }
 
-/// A tenth of the operations arrives in the stall of 0.2 s, so the 99th percentile is 0.18 s, or more on a
-/// machine that is slow to catch up. A generator that waits for its answers would report a millisecond.
-/// (`schedule/tests.rs` tests the same with a simulated clock.)
+/// A tenth of the operations arrives in the stall of 0.2 s, so the 99th percentile is 0.18 s, or more on a machine that
+/// is slow to catch up. A generator that waits for its answers would report one millisecond. `schedule/tests.rs` tests
+/// the same with a simulated clock.
 #[test]
-fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times() {
+fn a_stall_of_a_tenth_of_the_time_appears_in_the_response_times() {
     let stall = json!({"name": "null", "delay_s": 0.0001, "stall_at_s": 0.8, "stall_s": 0.2});
     let tally = run(nothing(stall, 1, 2.0, open(1000.0, Law::Uniform, 1_000_000)));
     let p99_s = tally.response_time.value_at(0.99) as f64 / 1e9;
@@ -140,7 +140,7 @@ fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times() {
 }
 
 #[test]
-fn the_parts_of_a_level_are_asked_for_what_the_whole_is() {
+fn the_parts_of_a_level_have_the_same_arrivals_as_the_whole() {
     let mut whole = nothing(json!({"name": "null"}), 10, 0.5, open(2000.0, Law::Poisson, 1000));
     whole.window.ramp_up_s = 0.1;
     let alone = run(whole.clone());

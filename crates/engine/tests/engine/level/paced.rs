@@ -19,12 +19,11 @@ fn stalled(arrival: Arrival) -> LevelSpec {
     level
 }
 
-/// A tenth of the operations is due in the stall. Their response times are evenly distributed between 0 and
-/// 0.2 s, so the 99th percentile is 0.18 s, or more on a machine that is slow to catch up. A client that
-/// forgets its intended times would report a millisecond. (`arrival.rs` tests the same with a simulated
-/// clock.)
+/// A tenth of the operations is due in the stall. Their response times are evenly distributed between 0 and 0.2 s, so
+/// the 99th percentile is 0.18 s, or more on a machine that is slow to catch up. A client that forgets its intended
+/// times would report one millisecond. `arrival.rs` tests the same with a simulated clock.
 #[test]
-fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times_of_paced_clients() {
+fn a_stall_of_a_tenth_of_the_time_appears_in_the_response_times_of_paced_clients() {
     let tally = run(stalled(Arrival::Paced { interval_s: 0.01 }));
     let p99_s = tally.response_time.value_at(0.99) as f64 / 1e9;
     assert!(p99_s >= 0.176, "p99 {p99_s} s");
@@ -32,7 +31,7 @@ fn a_stall_of_a_tenth_of_the_time_is_in_the_response_times_of_paced_clients() {
 }
 
 #[test]
-fn a_paced_client_that_cannot_keep_its_pace_says_how_much_it_left_undone() {
+fn a_paced_client_that_falls_behind_reports_how_many_operations_were_overdue() {
     let mut level = stalled(Arrival::Paced { interval_s: 0.01 });
     level.workload = json!({"name": "null", "delay_s": 0.1});
     level.clients = 1;
@@ -40,21 +39,21 @@ fn a_paced_client_that_cannot_keep_its_pace_says_how_much_it_left_undone() {
     let tally = run(level);
     assert_eq!(tally.operations_total + tally.overdue_at_end, 100);
     assert!(
-        (1..=10).contains(&tally.operations_total), // fewer on a slow machine
+        (1..=10).contains(&tally.operations_total), // Fewer on a slow machine.
         "{}",
         tally.operations_total
     );
 }
 
 #[test]
-fn the_delay_of_a_bound_is_no_response_time() {
+fn a_delay_by_the_rate_limit_is_not_response_time() {
     let mut level = stalled(Arrival::Closed { think_time_s: 0.0 });
     level.workload = json!({"name": "null"});
     level.max_rate_per_s = Some(100.0);
     level.window.length_s = 1.0;
     let tally = run(level);
     assert!(
-        (10..=101).contains(&tally.operations_total), // fewer on a slow machine
+        (10..=101).contains(&tally.operations_total), // Fewer on a slow machine.
         "{}",
         tally.operations_total
     );
@@ -62,7 +61,7 @@ fn the_delay_of_a_bound_is_no_response_time() {
 }
 
 #[test]
-fn the_parts_of_a_level_do_what_the_whole_does() {
+fn the_parts_of_a_level_perform_the_same_operations_as_the_whole() {
     let mut whole = stalled(Arrival::Paced { interval_s: 0.01 });
     whole.window.length_s = 0.5;
     whole.workload = json!({"name": "null"});

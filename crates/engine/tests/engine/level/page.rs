@@ -57,7 +57,7 @@ fn pages_that_answer_their_own_requests_are_successes() {
 }
 
 #[test]
-fn pages_in_pieces_are_put_together() {
+fn pages_in_pieces_are_assembled() {
     let tally = answered_by(
         |query| {
             let page = page(query);
@@ -72,7 +72,7 @@ fn pages_in_pieces_are_put_together() {
 }
 
 #[test]
-fn a_wrong_page_is_counted_by_what_is_wrong_with_it() {
+fn a_wrong_page_is_counted_under_its_defect() {
     let check = |fault: &str, answer: fn(&str) -> Vec<u8>| {
         let tally = answered_by(answer, true);
         let [error] = &tally.errors[..] else {
@@ -94,7 +94,7 @@ fn a_wrong_page_is_counted_by_what_is_wrong_with_it() {
 }
 
 #[test]
-fn a_part_over_tls_needs_a_place_for_it() {
+fn a_share_over_tls_needs_a_secure_url() {
     let mut level = level(([127, 0, 0, 1], 9).into());
     level.workload = json!({"name": "webbench-dynamic", "dynamic_share": 0.5, "secure_share": 0.5});
     let problem = super::running::problems(&level);

@@ -36,7 +36,7 @@ fn batch(connection: &mut Connection, partial: &mut Vec<u8>) -> Option<usize> {
 }
 
 #[test]
-fn threads_of_a_client_share_a_connection_and_what_comes_together_is_asked_together() {
+fn threads_of_a_client_share_a_connection_and_answers_together_lead_to_requests_together() {
     for (threads, pipeline, connections) in [(8, 8, 2), (8, 4, 4), (3, 100, 2)] {
         let largest = Arc::new(AtomicUsize::new(0));
         let seen = largest.clone();
@@ -61,14 +61,14 @@ fn threads_of_a_client_share_a_connection_and_what_comes_together_is_asked_toget
             "{threads} threads, {pipeline} each"
         );
         assert_eq!(largest.load(Ordering::Relaxed), threads.min(pipeline));
-        // At the end, some requests were sent whose answers nobody awaited.
+        // At the end, some requests had been sent whose answers were no longer awaited.
         let under_way = server.requests() - tally.operations_total;
         assert!(under_way <= 2 * threads as u64, "{under_way} more were asked");
     }
 }
 
 #[test]
-fn what_a_server_leaves_unanswered_behind_its_last_response_is_asked_again() {
+fn requests_after_the_last_response_of_a_server_are_repeated() {
     const LAST: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     let server = Server::start(|mut connection| {
         let (mut partial, mut answered) = (Vec::new(), 0);
@@ -90,7 +90,7 @@ fn what_a_server_leaves_unanswered_behind_its_last_response_is_asked_again() {
 }
 
 #[test]
-fn a_response_that_breaks_the_rules_is_counted_by_its_kind() {
+fn a_malformed_response_is_counted_by_its_kind() {
     for (answer, fault) in [
         ("not HTTP at all\r\n\r\n", Fault::MalformedHead),
         (
@@ -124,7 +124,7 @@ fn a_response_that_breaks_the_rules_is_counted_by_its_kind() {
 }
 
 #[test]
-fn a_late_answer_is_an_error_of_its_request_and_those_behind_it_are_waited_for() {
+fn a_late_answer_is_an_error_of_its_request_but_later_answers_are_awaited() {
     let server = Server::start(|mut connection| {
         let mut partial = Vec::new();
         // The first batch of each connection is never answered.
@@ -138,7 +138,7 @@ fn a_late_answer_is_an_error_of_its_request_and_those_behind_it_are_waited_for()
 }
 
 #[test]
-fn pipelining_is_of_http_1_1_with_kept_connections() {
+fn pipelining_needs_http_1_1_and_keep_alive() {
     let server = Server::answering(OK);
     for client in [
         json!({"pipeline": 2, "version": "1.0"}),

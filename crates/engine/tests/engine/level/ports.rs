@@ -1,4 +1,5 @@
-//! Local ports run out: on loopback, further source addresses help; otherwise it is the generator's fault.
+//! Local ports run out. On loopback, the generator uses further source addresses. Elsewhere, this is the generator's
+//! fault.
 
 use super::running::{faults, level_at, run, run_with, with_client};
 use super::server::{Connection, Server, OK};
@@ -21,8 +22,7 @@ fn leave_few_ports(namespace: &Namespace) {
     });
 }
 
-/// Serves the consent document, and answers anything else; the client closes first, which keeps its port
-/// occupied.
+/// Serves the consent document, and answers anything else; the client closes first, so that its port stays occupied.
 fn serve(mut connection: Connection) {
     while let Some(path) = connection.request() {
         let host = format!("{SERVER}:{SERVER_PORT}");
@@ -48,7 +48,7 @@ fn connection_per_request(url: &str) -> LevelSpec {
 }
 
 #[test]
-fn on_loopback_further_source_addresses_are_used_and_nothing_fails() {
+fn on_loopback_further_source_addresses_are_used_and_no_operation_fails() {
     let Some(testbed) = Testbed::new() else { return };
     leave_few_ports(&testbed.server);
     let (server, tally) = testbed.server.run(|| {
@@ -73,7 +73,7 @@ fn on_loopback_further_source_addresses_are_used_and_nothing_fails() {
 }
 
 #[test]
-fn elsewhere_it_is_our_own_fault_and_never_the_servers() {
+fn outside_loopback_a_lack_of_ports_is_the_generators_fault_and_never_the_servers() {
     let Some(testbed) = Testbed::new() else { return };
     leave_few_ports(&testbed.client);
     let server = testbed
@@ -96,6 +96,6 @@ fn elsewhere_it_is_our_own_fault_and_never_the_servers() {
         "{} operations",
         tally.operations_total
     );
-    // One more: the consent request.
+    // The additional request is the one for consent.
     assert_eq!(server.requests(), tally.operations_total + 1);
 }

@@ -1,4 +1,4 @@
-//! Load levels with test parameters, and running them to their end.
+//! Creates load levels with test parameters, and runs them to their end.
 
 use crate::complete::complete;
 use dyno_engine::{LevelSpec, LevelTally, Load, Material, OpenTarget, PreparedLevel, Secrets};
@@ -43,18 +43,18 @@ pub fn with_client(mut level: LevelSpec, option: &str, value: Value) -> LevelSpe
     level
 }
 
-/// Returns `level` with clients that leave after their first error: it ends once all have left, long before
-/// its length.
+/// Returns `level` with clients that leave after their first error. The level ends once all clients have left, long
+/// before its length.
 pub fn until_all_have_left(mut level: LevelSpec) -> LevelSpec {
     level.window.length_s = 50.0;
-    // With a time limit that ends after the window, an operation counts as unanswered rather than late.
+    // With a time limit that ends after the window, an operation would count as unanswered, not as late.
     let closes_s = if level.timeout_s < 1.0 { 1.5 } else { 0.001 };
     level.window.ramp_down_s = level.window.length_s - closes_s;
     level.leave_after_errors = Some(1);
     level
 }
 
-/// Prepares the level for its target, which needs no consent or is opened with `token`.
+/// Prepares the level for its target. The target is opened with `token`, or needs no consent.
 pub fn prepared(level: &LevelSpec, token: Option<&str>) -> PreparedLevel {
     let secrets = Secrets {
         before_load: token.into(),

@@ -1,4 +1,4 @@
-//! A minimal server: a function handles its connections; it counts requests.
+//! A minimal server. A function handles its connections, and the server counts requests.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -95,8 +95,8 @@ impl Server {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of connections once there are `count`, as the kernel accepts one before this
-    /// server does. After a minute, returns the current number.
+    /// Waits until there are `count` connections, because the kernel accepts a connection before this server does.
+    /// Returns their number, after a minute at the latest.
     pub fn connections_once(&self, count: u64) -> u64 {
         let begun = Instant::now();
         while self.connections() < count && begun.elapsed() < PATIENCE {

@@ -141,7 +141,7 @@ fn assert_rounds(asked: &[String]) {
 }
 
 #[test]
-fn values_of_every_source_go_into_the_next_step_and_steps_are_counted_by_name() {
+fn values_of_every_source_are_used_in_the_next_step_and_steps_are_counted_by_name() {
     let fields = [
         ("X-Token", "a/b c"),
         ("Set-Cookie", "sid=old"),
@@ -177,7 +177,7 @@ fn values_of_every_source_go_into_the_next_step_and_steps_are_counted_by_name() 
 }
 
 #[test]
-fn hostile_answers_are_errors_of_a_named_kind_and_the_next_step_is_not_sent() {
+fn hostile_answers_are_errors_of_a_known_kind_and_the_next_step_is_not_sent() {
     let regex = || json!({"v": {"regex": "v=([a-z]+)"}});
     let header = || json!({"v": {"header": "X-V"}});
     let pointer = || json!({"v": {"json_pointer": "/v"}});
@@ -224,7 +224,7 @@ fn hostile_answers_are_errors_of_a_named_kind_and_the_next_step_is_not_sent() {
 }
 
 #[test]
-fn a_body_without_end_is_late() {
+fn an_endless_body_is_late() {
     let server = Server::start(|mut connection: Connection| {
         connection.request();
         let block = [b"2000\r\n", &[b'x'; 0x2000][..], b"\r\n"].concat();
@@ -242,7 +242,7 @@ fn a_body_without_end_is_late() {
 }
 
 #[test]
-fn a_step_that_fails_begins_the_session_again_with_nothing_kept() {
+fn a_failed_step_restarts_the_session_without_values() {
     for spoken in BOTH {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let noted = asked.clone();
@@ -267,7 +267,7 @@ fn a_step_that_fails_begins_the_session_again_with_nothing_kept() {
 }
 
 #[test]
-fn users_who_share_a_connection_have_values_of_their_own() {
+fn users_who_share_a_connection_have_their_own_values() {
     let server = server(Spoken::Http2, |path| match path.strip_prefix("/one/") {
         Some(thread) => Some(whole(&[("X-V", &format!("of{thread}"))], b"")),
         None => Some(Answer {
@@ -292,7 +292,7 @@ fn users_who_share_a_connection_have_values_of_their_own() {
 }
 
 #[test]
-fn fields_of_interim_answers_and_of_trailers_are_no_values() {
+fn fields_of_interim_answers_and_trailers_are_not_values() {
     let hint = [field(":status", "103"), field("x-v", "hint")].concat();
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
@@ -311,7 +311,7 @@ fn fields_of_interim_answers_and_of_trailers_are_no_values() {
 }
 
 #[test]
-fn a_broken_answer_ends_the_session_and_the_next_one_keeps_nothing() {
+fn a_malformed_answer_ends_the_session_and_the_next_one_has_no_old_values() {
     // The answer to the second step first breaks a rule of its stream, then of the connection.
     for (fault, block, connections) in [
         ("malformed_head", field("No-Name", "x"), 1..=1),
@@ -356,7 +356,7 @@ fn a_broken_answer_ends_the_session_and_the_next_one_keeps_nothing() {
 }
 
 #[test]
-fn a_step_without_an_answer_is_sent_again_only_where_its_method_allows_it() {
+fn a_step_without_an_answer_is_repeated_only_if_its_method_allows_it() {
     for spoken in BOTH {
         for (method, errors) in [("PUT", 0), ("POST", 1)] {
             let asked = Arc::new(Mutex::new(0));
@@ -382,7 +382,7 @@ fn a_step_without_an_answer_is_sent_again_only_where_its_method_allows_it() {
 }
 
 #[test]
-fn think_time_comes_before_its_step_and_is_no_response_time() {
+fn think_time_precedes_its_step_and_is_not_response_time() {
     let server = Server::answering(whole(&[], b"done").of_http1());
     let mut two = step("two", "/");
     two["think_s"] = json!(0.1);
@@ -396,7 +396,7 @@ fn think_time_comes_before_its_step_and_is_no_response_time() {
 }
 
 #[test]
-fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
+fn steps_that_cannot_be_sent_are_all_refused_before_load() {
     let server = Server::answering("");
     let steps = json!([
         taking("a", "/", json!({"v": {"regex": "("}, "client": {"header": "x"}})),
@@ -408,7 +408,7 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
         "step 1 (a): \"(\" is not a valid regular expression",
         "step 1 (a): client is a reserved name",
         "step 2 (a): another step has the same name",
-        "step 2 (a): ${w}: no step before this one takes \"w\"",
+        "step 2 (a): ${w}: no earlier step takes \"w\"",
         "step 3 (c): method \"CONNECT\"",
         "step 3 (c): the header Content-Length",
         "step 3 (c): \"no path\" is not a path",
@@ -418,9 +418,7 @@ fn steps_that_could_not_be_sent_are_refused_before_load_all_at_once() {
     }
     assert!(problems(&session(Spoken::Http1, &server, json!([]))).contains("1 to 250 steps"));
     let own = taking("a", "/${v}", json!({"v": {"header": "x"}}));
-    assert!(
-        problems(&session(Spoken::Http1, &server, json!([own]))).contains("no step before this one takes")
-    );
+    assert!(problems(&session(Spoken::Http1, &server, json!([own]))).contains("no earlier step takes"));
     let mut ahead = session(Spoken::Http1, &server, json!([step("a", "/")]));
     ahead.client = json!({"pipeline": 4});
     assert!(problems(&ahead).contains("client.pipeline"));

@@ -75,7 +75,7 @@ fn a_host_that_never_answers_is_a_connect_timeout() {
 }
 
 #[test]
-fn a_network_without_a_way_is_unreachable() {
+fn a_network_without_a_route_is_unreachable() {
     let Some(testbed) = Testbed::new() else { return };
     check(
         &testbed,
@@ -102,7 +102,7 @@ fn a_closed_port_of_another_host_refuses() {
 }
 
 #[test]
-fn a_server_that_speaks_and_ends_before_it_is_asked_is_heard() {
+fn a_response_sent_before_the_request_is_still_read() {
     let Some(testbed) = Testbed::new() else { return };
     let port = talker(&testbed, "HTTP/1.1 204 No Content\r\n\r\n");
     check(&testbed, (SERVER, port), 30_000, Ok(204));

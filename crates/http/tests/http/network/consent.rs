@@ -82,14 +82,14 @@ fn the_right_document_opens_the_target_at_the_address_that_served_it() {
 }
 
 #[test]
-fn blanks_around_the_document_do_no_harm() {
+fn blanks_around_the_document_are_accepted() {
     let Some(testbed) = Testbed::new() else { return };
     let answer: Answer = |_, host| page("200 OK", &format!(" {}\r\n", consent_document(host, TOKEN)));
     assert!(open(&testbed, answer, Some(TOKEN)).is_ok());
 }
 
 #[test]
-fn without_a_token_or_with_a_weak_one_nothing_is_asked() {
+fn without_a_token_or_with_a_weak_one_no_request_is_sent() {
     let Some(testbed) = Testbed::new() else { return };
     let listener = testbed
         .server
@@ -127,7 +127,7 @@ fn a_server_that_answers_everything_is_refused() {
 }
 
 #[test]
-fn a_server_that_echoes_what_it_is_asked_for_is_refused() {
+fn a_server_that_echoes_the_request_is_refused() {
     check_refused("the path", |path, _| page("200 OK", path), Some(TOKEN));
     let token: Answer = |path, _| page("200 OK", path.rsplit('/').next().unwrap_or_default());
     check_refused("the token", token, Some(TOKEN));
@@ -173,7 +173,7 @@ fn a_document_for_another_host_port_or_token_is_refused() {
 }
 
 #[test]
-fn a_page_that_contains_the_document_among_other_things_is_refused() {
+fn a_page_that_contains_more_than_the_document_is_refused() {
     check_refused(
         "more than the document",
         |_, host| page("200 OK", &format!("{}\nand more", consent_document(host, TOKEN))),
@@ -193,7 +193,7 @@ fn a_page_that_contains_the_document_among_other_things_is_refused() {
 }
 
 #[test]
-fn an_answer_that_is_not_whole_or_not_http_is_told_as_what_it_is() {
+fn an_incomplete_or_malformed_response_is_reported_as_such() {
     let cases: [(&str, Answer, Fault); 4] = [
         (
             "garbage",
@@ -225,7 +225,7 @@ fn an_answer_that_is_not_whole_or_not_http_is_told_as_what_it_is() {
 }
 
 #[test]
-fn an_own_address_beside_loopback_needs_consent_too() {
+fn an_own_address_outside_loopback_needs_consent_too() {
     let Some(testbed) = Testbed::new() else { return };
     let listener = testbed
         .server
@@ -238,7 +238,7 @@ fn an_own_address_beside_loopback_needs_consent_too() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_no_target() {
+fn an_absent_server_is_not_a_target() {
     let Some(testbed) = Testbed::new() else { return };
     let opened = testbed
         .client

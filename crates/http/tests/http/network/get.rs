@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 const MS: u64 = 1_000_000;
-/// Far beyond the deadline: only a request that ignores the clock takes so long.
+/// Far beyond the deadline. Only a request that ignores the clock takes this long.
 const PATIENCE_NS: u64 = 20_000 * MS;
 
 /// Requests `/a` from a server that runs `serve`.
@@ -64,7 +64,7 @@ fn check_without_end(start: &'static str, part: &'static str, fault: Fault) {
 }
 
 #[test]
-fn an_answer_is_told_with_its_status_its_server_and_its_body() {
+fn an_answer_has_its_status_server_and_body() {
     check(
         "HTTP/1.1 404 No\r\nserver: nginx/1.2 (x)\r\nContent-Length: 3\r\n\r\nabc",
         Ok((404, Some("nginx/1.2 (x)"), "abc", true)),
@@ -80,7 +80,7 @@ fn an_answer_is_told_with_its_status_its_server_and_its_body() {
 }
 
 #[test]
-fn what_is_not_an_answer_is_told_as_what_it_is() {
+fn a_malformed_answer_is_reported_as_such() {
     check("", Err(Fault::ClosedEarly));
     check("SSH-2.0-OpenSSH_9.2\r\n", Err(Fault::MalformedHead));
     check(
@@ -103,7 +103,7 @@ fn what_is_not_an_answer_is_told_as_what_it_is() {
 }
 
 #[test]
-fn of_a_long_body_the_beginning_is_kept_and_the_rest_is_not_waited_for() {
+fn the_beginning_of_a_long_body_is_kept_without_waiting_for_the_rest() {
     for head in [
         "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n",
         "HTTP/1.1 200 OK\r\n\r\n",
@@ -119,7 +119,7 @@ fn of_a_long_body_the_beginning_is_kept_and_the_rest_is_not_waited_for() {
 }
 
 #[test]
-fn nothing_that_goes_on_without_end_outlasts_the_deadline() {
+fn no_endless_response_outlasts_the_deadline() {
     check_without_end("", "HTTP/1.1 100 Continue\r\n\r\n", Fault::HeadTooLarge);
     check_without_end("HTTP/1.1 200 OK\r\n", "A: b\r\n", Fault::HeadTooLarge);
     check_without_end(
@@ -135,7 +135,7 @@ fn nothing_that_goes_on_without_end_outlasts_the_deadline() {
 }
 
 #[test]
-fn a_server_that_is_silent_or_gone_is_told() {
+fn a_silent_or_absent_server_is_reported() {
     let silent = asked(100 * MS, |mut stream| {
         let _ = stream.read(&mut [0]);
     });

@@ -39,7 +39,7 @@ fn check(start: &str, more: &[u8], fault: Fault, at_most: usize) {
 }
 
 #[test]
-fn a_head_has_its_limit_and_not_a_byte_more() {
+fn a_head_may_have_exactly_its_limit() {
     let head = |bytes: usize| {
         let rest = bytes - "HTTP/1.1 204 N\r\nA: \r\n\r\n".len();
         format!("HTTP/1.1 204 N\r\nA: {}\r\n\r\n", "a".repeat(rest)).into_bytes()
@@ -59,7 +59,7 @@ fn a_head_has_its_limit_and_not_a_byte_more() {
 }
 
 #[test]
-fn what_lies_beyond_the_limit_of_a_head_does_not_matter() {
+fn bytes_beyond_the_limit_of_a_head_are_ignored() {
     let mut response = format!("HTTP/1.1 200 OK\r\nA: {}", "a".repeat(1000)).into_bytes();
     response.extend_from_slice(b"\0\0 not a head\r\n\r\n");
     for pieces in [1, 7, 2000] {
@@ -71,7 +71,7 @@ fn what_lies_beyond_the_limit_of_a_head_does_not_matter() {
 }
 
 #[test]
-fn a_head_without_end_is_refused() {
+fn an_endless_head_is_refused() {
     check("HTTP/1.1 200 OK\r\n", b"A: b\r\n", Fault::HeadTooLarge, 1000);
     check("HTTP/1.1 200 OK\r\nA: ", b"a", Fault::HeadTooLarge, 1000);
     check("HTTP/1.1 200 ", b"a", Fault::HeadTooLarge, 1000);
@@ -80,7 +80,7 @@ fn a_head_without_end_is_refused() {
 }
 
 #[test]
-fn a_head_has_as_many_fields_as_its_bound_and_no_more() {
+fn a_head_may_have_exactly_as_many_fields_as_its_limit() {
     let whole = |fields: usize| {
         let head = format!("HTTP/1.1 204 N\r\n{}\r\n", "A: b\r\n".repeat(fields));
         let limits = |most| Limits {
@@ -96,7 +96,7 @@ fn a_head_has_as_many_fields_as_its_bound_and_no_more() {
 }
 
 #[test]
-fn interim_answers_without_end_are_refused() {
+fn endless_interim_answers_are_refused() {
     check(
         "",
         b"HTTP/1.1 100 C\r\n\r\n",
@@ -106,14 +106,14 @@ fn interim_answers_without_end_are_refused() {
 }
 
 #[test]
-fn a_body_without_end_is_refused_however_it_is_framed() {
+fn an_endless_body_is_refused_however_it_is_framed() {
     check("HTTP/1.1 200 OK\r\n\r\n", b"a", Fault::BodyTooLarge, 1001);
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     check(chunked, b"1\r\na\r\n", Fault::BodyTooLarge, 1001 * 6);
 }
 
 #[test]
-fn a_body_that_declares_more_than_its_limit_is_refused_before_it_comes() {
+fn a_body_that_declares_more_than_its_limit_is_refused_at_once() {
     for declared in [1001, 1 << 63, u64::MAX] {
         let length = format!("HTTP/1.1 200 OK\r\nContent-Length: {declared}\r\n\r\n");
         let chunk =
@@ -129,7 +129,7 @@ fn a_body_that_declares_more_than_its_limit_is_refused_before_it_comes() {
 }
 
 #[test]
-fn lines_of_a_chunked_body_without_end_are_refused() {
+fn endless_lines_of_a_chunked_body_are_refused() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (start, more) in [
         ("", "0"),
@@ -149,7 +149,7 @@ fn lines_of_a_chunked_body_without_end_are_refused() {
 }
 
 #[test]
-fn a_body_of_exactly_its_limit_is_whole() {
+fn a_body_of_exactly_its_limit_is_accepted() {
     let mut response = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".to_vec();
     response.resize(response.len() + 1000, b'a');
     assert!(matches!(read([&response[..]], LIMITS), Ending::Whole { body, .. } if body.len() == 1000));

@@ -60,7 +60,7 @@ fn right_response() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     )
 }
 
-/// Generates protocol words mixed with noise, which gets further than noise alone.
+/// Generates protocol words mixed with noise. A parser gets further with these than with noise alone.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let word = select(vec![
         "HTTP/1.1 200 OK\r\n",
@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_right_response_is_read_whole_however_it_is_cut(
+    fn a_valid_response_is_read_completely_however_it_is_divided(
         (response, body) in right_response(),
         places in vec(any::<Index>(), 0..8),
     ) {
@@ -101,13 +101,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_come_to_the_same_however_they_are_cut(response in words(), places in vec(any::<Index>(), 0..8)) {
+    fn any_bytes_give_one_result_however_they_are_divided(response in words(), places in vec(any::<Index>(), 0..8)) {
         prop_assert_eq!(read([&response[..]], LIMITS), read(cut(&response, &places), LIMITS));
         prop_assert_eq!(read([&response[..]], LIMITS), read(response.chunks(1), LIMITS));
     }
 
     #[test]
-    fn a_damaged_response_comes_to_the_same_however_it_is_cut(
+    fn a_damaged_response_gives_the_same_result_however_it_is_divided(
         (mut response, _) in right_response(),
         (place, byte) in any::<(Index, u8)>(),
         places in vec(any::<Index>(), 0..8),
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_read_before_does_not_matter(before in words(), response in words()) {
+    fn an_earlier_response_does_not_matter(before in words(), response in words()) {
         let mut reader = ResponseReader::new(LIMITS);
         read_with(&mut reader, [&before[..]]);
         prop_assert_eq!(read_with(&mut reader, [&response[..]]), read([&response[..]], LIMITS));

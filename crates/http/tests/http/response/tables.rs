@@ -56,7 +56,7 @@ fn a_content_length_ends_the_body() {
 }
 
 #[test]
-fn blanks_before_the_colon_are_no_part_of_a_name() {
+fn blanks_before_the_colon_are_not_part_of_a_name() {
     check_kept(&[
         (
             "HTTP/1.1 200 OK|Server : old|Content-Length : 5||hello",
@@ -75,7 +75,7 @@ fn blanks_before_the_colon_are_no_part_of_a_name() {
 }
 
 #[test]
-fn a_field_may_be_folded_and_there_may_be_many() {
+fn a_field_may_be_folded_and_repeated() {
     check_kept(&[
         ("HTTP/1.1 200 OK|X: a|  b|Content-Length: 5||hello", 200, "hello"),
         ("HTTP/1.1 200 OK|Content-Length:| 5||hello", 200, "hello"),
@@ -111,7 +111,7 @@ fn without_a_length_the_body_ends_with_the_connection() {
 }
 
 #[test]
-fn some_answers_have_no_body_whatever_their_head_says() {
+fn some_answers_have_no_body_whatever_their_head_declares() {
     check_kept(&[
         ("HTTP/1.1 204 No Content||", 204, ""),
         ("HTTP/1.1 304 Not Modified|Content-Length: 500||", 304, ""),
@@ -203,7 +203,7 @@ fn broken_chunks_are_malformed() {
 }
 
 #[test]
-fn a_large_chunk_size_is_believed_and_its_bytes_are_waited_for_up_to_the_bound() {
+fn a_large_chunk_is_read_up_to_the_limit() {
     check_failing(
         Fault::ClosedEarly,
         &["HTTP/1.1 200 OK|Transfer-Encoding: chunked||10000000000|hello"],
@@ -223,7 +223,7 @@ fn bare_line_feeds_end_the_lines_of_a_head() {
 }
 
 #[test]
-fn a_length_that_is_not_one_number_is_malformed() {
+fn a_length_that_is_not_a_single_number_is_malformed() {
     for value in [
         "",
         "-1",
@@ -250,7 +250,7 @@ fn a_length_that_is_not_one_number_is_malformed() {
 }
 
 #[test]
-fn a_large_length_is_believed_and_its_bytes_are_waited_for_up_to_the_bound() {
+fn a_large_body_is_read_up_to_the_limit() {
     check_failing(
         Fault::ClosedEarly,
         &["HTTP/1.1 200 OK|Content-Length: 1099511627776||hello"],
@@ -262,7 +262,7 @@ fn a_large_length_is_believed_and_its_bytes_are_waited_for_up_to_the_bound() {
 }
 
 #[test]
-fn any_other_transfer_coding_than_one_chunked_is_refused() {
+fn only_a_single_chunked_transfer_coding_is_accepted() {
     for fields in [
         "Transfer-Encoding: gzip",
         "Transfer-Encoding: gzip, chunked",
@@ -283,7 +283,7 @@ fn any_other_transfer_coding_than_one_chunked_is_refused() {
 }
 
 #[test]
-fn what_is_not_http_is_a_malformed_head() {
+fn a_response_that_is_not_http_has_a_malformed_head() {
     check_failing(
         Fault::MalformedHead,
         &[
@@ -310,7 +310,7 @@ fn what_is_not_http_is_a_malformed_head() {
 }
 
 #[test]
-fn an_end_before_the_response_is_whole_is_early() {
+fn an_end_before_the_response_is_complete_is_early() {
     check_failing(
         Fault::ClosedEarly,
         &[
@@ -342,7 +342,7 @@ fn bytes_after_the_end_are_excess() {
 }
 
 #[test]
-fn a_connection_is_kept_as_its_version_and_options_say() {
+fn a_connection_is_kept_according_to_its_version_and_options() {
     for (version, connection, kept) in [
         ("1.1", "", true),
         ("1.1", "Connection: keep-alive|", true),

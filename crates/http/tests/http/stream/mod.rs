@@ -117,7 +117,7 @@ fn keeping_alive() -> Connecting {
 }
 
 #[test]
-fn a_kept_connection_carries_many_exchanges_in_records_of_any_cut() {
+fn a_kept_connection_carries_many_exchanges_however_records_are_divided() {
     for at_once in [1, 7, 999, 1_000_000] {
         check(
             server(answering(at_once)),
@@ -138,7 +138,7 @@ fn a_kept_connection_carries_many_exchanges_in_records_of_any_cut() {
 }
 
 #[test]
-fn a_connection_for_each_request_makes_a_handshake_for_each_and_is_closed_by_its_transport() {
+fn without_keep_alive_each_request_has_its_own_handshake_and_normal_close() {
     for reset in [false, true] {
         let connecting = Connecting {
             keep_alive: false,
@@ -236,7 +236,7 @@ fn a_connection_that_the_server_closed_while_it_was_idle_is_made_anew() {
 }
 
 #[test]
-fn a_handshake_that_does_not_end_is_a_connect_timeout() {
+fn an_endless_handshake_is_a_connect_timeout() {
     let serve = |mut stream: TcpStream| {
         let mut nonce = NONCE;
         io::Read::read_exact(&mut stream, &mut nonce)?;

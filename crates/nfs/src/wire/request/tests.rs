@@ -1,4 +1,4 @@
-//! Requests of every kind, written and read.
+//! Writes and parses requests of every kind.
 
 use super::super::arguments::{SetTime, BLOCK_DEVICE, PIPE};
 use super::*;
@@ -88,7 +88,7 @@ fn handle(bytes: &[u8]) -> FileHandle {
 }
 
 #[test]
-fn each_request_is_read_as_it_was_written_and_never_from_less() {
+fn each_request_is_parsed_as_it_was_written_but_never_if_truncated() {
     let mut seen = Vec::new();
     let (file, at) = (handle(b"file"), handle(b"a directory"));
     for request in [of_files(file), of_names(at, file)].concat() {
@@ -106,7 +106,7 @@ fn each_request_is_read_as_it_was_written_and_never_from_less() {
 }
 
 #[test]
-fn a_write_whose_count_is_not_that_of_its_data_is_malformed() {
+fn a_write_whose_count_differs_from_its_data_is_malformed() {
     let mut bytes = Vec::new();
     let mut writer = Writer(&mut bytes);
     handle(b"f").write(&mut writer);

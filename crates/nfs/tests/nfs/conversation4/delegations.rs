@@ -78,7 +78,7 @@ fn held(rig: &mut Rig) -> Handle {
 }
 
 #[test]
-fn a_recall_becomes_one_break_and_its_end_a_return() {
+fn a_recall_becomes_one_break_and_its_acknowledgement_a_return() {
     let mut rig = Rig::holding();
     held(&mut rig);
     assert!(rig.conversation.holds_any());
@@ -94,7 +94,7 @@ fn a_recall_becomes_one_break_and_its_end_a_return() {
 }
 
 #[test]
-fn with_the_last_handle_a_delegation_is_given_back() {
+fn a_delegation_is_returned_with_the_last_handle() {
     let mut rig = Rig::holding();
     let handle = held(&mut rig);
     rig.begin(&Call::Close { handle });
@@ -112,7 +112,7 @@ fn with_the_last_handle_a_delegation_is_given_back() {
 }
 
 #[test]
-fn a_recall_of_what_an_open_may_bring_is_to_come_again() {
+fn a_recall_during_an_open_must_be_repeated() {
     let mut rig = Rig::holding();
     assert_eq!(called(&mut rig, &recall(1, DELEGATED)), BAD_STATEID);
     rig.begin(&open_to_keep());
@@ -121,7 +121,7 @@ fn a_recall_of_what_an_open_may_bring_is_to_come_again() {
 }
 
 #[test]
-fn in_another_session_nothing_is_delegated_and_nobody_waits_for_an_answer() {
+fn another_session_has_no_delegations_and_drops_waiting_replies() {
     let mut rig = Rig::holding();
     held(&mut rig);
     rig.conversation.go_on_in(state(ANOTHER, 4));
@@ -132,7 +132,7 @@ fn in_another_session_nothing_is_delegated_and_nobody_waits_for_an_answer() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_taken() {
+fn an_unrequested_delegation_is_a_violation() {
     for delegation in [1, 2] {
         let mut rig = Rig::holding();
         let ask = if delegation == 1 {

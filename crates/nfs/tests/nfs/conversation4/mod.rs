@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use rig::*;
 
 #[test]
-fn each_request_has_a_slot_of_its_own_and_each_slot_counts_its_requests() {
+fn each_request_has_its_own_slot_and_each_slot_counts_its_requests() {
     let mut rig = Rig::new(2);
     let handle = rig.open("file");
     for _ in 0..3 {
@@ -31,7 +31,7 @@ fn each_request_has_a_slot_of_its_own_and_each_slot_counts_its_requests() {
 }
 
 #[test]
-fn a_write_from_pages_is_the_same_to_the_server() {
+fn a_write_from_pages_looks_the_same_to_the_server() {
     let data: Vec<u8> = (0..5001).map(|at: u32| (at % 251) as u8).collect();
     let (offset, stability) = (7, Stability::Unstable);
     let mut sent = Vec::new();
@@ -57,7 +57,7 @@ fn a_write_from_pages_is_the_same_to_the_server() {
 }
 
 #[test]
-fn a_server_that_wants_fewer_slots_used_gets_what_it_wants() {
+fn the_client_uses_no_more_slots_than_the_server_wants() {
     let mut rig = Rig::new(8);
     rig.target = 0;
     let handle = rig.open("file");
@@ -75,7 +75,7 @@ fn a_server_that_wants_fewer_slots_used_gets_what_it_wants() {
 }
 
 #[test]
-fn what_the_server_puts_off_before_it_began_keeps_its_number_and_else_gets_the_next() {
+fn a_request_delayed_before_its_execution_keeps_its_sequence_number_and_otherwise_gets_the_next() {
     let mut rig = Rig::new(4);
     let handle = rig.open("file");
     rig.begin(&Call::QueryHandle { handle });
@@ -94,8 +94,7 @@ fn what_the_server_puts_off_before_it_began_keeps_its_number_and_else_gets_the_n
 }
 
 #[test]
-fn after_a_lost_connection_the_same_bytes_go_in_the_same_slot_and_an_answer_that_was_not_kept_is_asked_for_anew(
-) {
+fn after_a_lost_connection_requests_keep_their_slots_and_uncached_replies_are_requested_again() {
     let mut rig = Rig::new(4);
     let handle = rig.open("file");
     rig.begin(&Call::QueryHandle { handle });
@@ -117,7 +116,7 @@ fn after_a_lost_connection_the_same_bytes_go_in_the_same_slot_and_an_answer_that
 }
 
 #[test]
-fn in_another_session_what_was_not_answered_is_sent_again() {
+fn in_another_session_unanswered_requests_are_sent_again() {
     let mut rig = Rig::new(4);
     let handle = rig.open("file");
     rig.begin(&Call::QueryHandle { handle });
@@ -141,7 +140,7 @@ fn in_another_session_what_was_not_answered_is_sent_again() {
 }
 
 #[test]
-fn a_file_is_closed_with_the_last_of_its_handles_and_one_that_was_opened_meanwhile_stays_open() {
+fn a_file_is_closed_with_its_last_handle_unless_it_was_reopened_meanwhile() {
     let mut rig = Rig::new(4);
     let (one, other) = (rig.open("file"), rig.open("file"));
     rig.begin(&Call::Close { handle: one });
@@ -174,7 +173,7 @@ fn close_locked(rig: &mut Rig) -> Seen {
 }
 
 #[test]
-fn what_is_locked_of_a_file_is_given_back_in_the_compound_that_closes_it() {
+fn locked_ranges_are_unlocked_in_the_compound_that_closes_the_file() {
     let mut rig = Rig::new(4);
     let close = close_locked(&mut rig);
     assert_eq!(close.operation, LOCKU);
@@ -192,7 +191,7 @@ fn what_is_locked_of_a_file_is_given_back_in_the_compound_that_closes_it() {
 }
 
 #[test]
-fn what_was_unlocked_is_not_given_back_once_more() {
+fn unlocked_ranges_are_not_unlocked_again() {
     let mut rig = Rig::new(4);
     let handle = rig.open("file");
     let (offset, bytes) = (0, 10);
@@ -214,7 +213,7 @@ fn what_was_unlocked_is_not_given_back_once_more() {
 
 /// After a restart, the server has lost the locks but not the open: its answer ends before CLOSE.
 #[test]
-fn a_file_whose_locks_cannot_be_given_back_is_closed_alone() {
+fn a_file_whose_locks_cannot_be_released_is_closed_without_unlocking() {
     for (last, is_done) in [(0, true), (BAD_STATEID, false)] {
         let mut rig = Rig::new(4);
         let both = close_locked(&mut rig);
@@ -250,7 +249,7 @@ fn a_close_with_locks_that_is_sent_again_in_another_session_has_closed_the_file(
 }
 
 #[test]
-fn a_lock_that_another_has_is_a_conflict_and_a_name_that_is_not_there_is_an_answer() {
+fn a_lock_of_another_client_is_a_conflict_and_a_missing_name_is_an_answer() {
     let mut rig = Rig::new(4);
     let handle = rig.open("file");
     rig.begin(&Call::Lock {
@@ -279,7 +278,7 @@ fn a_lock_that_another_has_is_a_conflict_and_a_name_that_is_not_there_is_an_answ
 
 /// A lock that was outstanding when the session was lost contains the file's old lock state ID.
 #[test]
-fn a_lock_that_names_those_of_a_lost_session_is_written_anew_once() {
+fn a_lock_request_with_a_lock_state_of_a_lost_session_is_rewritten_once() {
     for (answers, is_done) in [
         (&[BAD_STATEID, 0][..], true),
         (&[BAD_STATEID, BAD_STATEID], false),
@@ -309,7 +308,7 @@ fn a_lock_that_names_those_of_a_lost_session_is_written_anew_once() {
 }
 
 #[test]
-fn an_open_that_must_make_the_file_says_that_it_did() {
+fn an_open_that_must_create_the_file_reports_the_creation() {
     let mut rig = Rig::new(4);
     rig.begin(&open("file", Disposition::Create));
     let ended = rig.ends();
@@ -320,7 +319,7 @@ fn an_open_that_must_make_the_file_says_that_it_did() {
 }
 
 #[test]
-fn what_breaks_the_protocol_ends_the_session() {
+fn a_protocol_violation_ends_the_session() {
     let answered = |change: &dyn Fn(&mut Seen, &mut Vec<u8>)| {
         let mut rig = Rig::new(4);
         let handle = rig.open("file");
@@ -420,9 +419,9 @@ fn calls(handle: Option<Handle>) -> Vec<Call<'static>> {
 }
 
 proptest! {
-    /// Correct answers of which some bytes are changed, cut or repeated.
+    /// Correct answers in which some bytes are changed, removed or repeated.
     #[test]
-    fn whatever_becomes_of_an_answer_calls_end_or_fail(changes in prop::collection::vec(
+    fn calls_end_or_fail_whatever_happens_to_an_answer(changes in prop::collection::vec(
         (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>(), 0..6_u8), 1..60,
     )) {
         let mut rig = Rig::new(3);

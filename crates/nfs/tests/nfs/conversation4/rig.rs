@@ -48,7 +48,7 @@ pub struct Seen {
     pub highest: u32,
     /// The main operation; 0 for a compound with only SEQUENCE.
     pub operation: u32,
-    /// Its arguments and what follows.
+    /// Arguments of the main operation and all following bytes.
     pub arguments: Vec<u8>,
 }
 

@@ -1,9 +1,8 @@
-//! Two and three clients over NFSv3 and NFSv4.1 use the same few files of a real Ganesha, which is private
-//! and in its own network. Without a cache, every answer equals that of a plain file system. With
-//! close-to-open rules, each open sees everything written before the last close by any client: random
-//! histories of turns, in which one client opens, works and closes, are compared with the plain file
-//! system, and at the end with the server's own directory. PROPTEST_CASES lengthens the run. Without root
-//! or Ganesha, the tests print a note and pass.
+//! Two and three clients over NFSv3 and NFSv4.1 use the same few files of a real Ganesha, which is private and in its
+//! own network. Without a cache, every answer equals that of a plain file system. With close-to-open rules, each open
+//! shows everything written before the last close by any client. The tests run random histories of turns, in which one
+//! client opens, works and closes. They compare them with the plain file system, and at the end with the server's own
+//! directory. PROPTEST_CASES lengthens the run. Without root or Ganesha, the tests print a note and pass.
 
 mod server;
 /// Requirements on every cache with any server.
@@ -100,7 +99,7 @@ fn session(executor: &Executor, target: &NfsTarget) -> Session {
     target.session(executor, &dialer, &target.exports()[0], fresh_number())
 }
 
-/// Runs a history; returns the errors.
+/// Runs a history. Returns the errors.
 fn played(
     server: &Ganesha,
     target: &NfsTarget,
@@ -164,7 +163,7 @@ fn in_the_end(server: &Ganesha, stage: &Rc<RefCell<Stage>>) -> Result<(), String
     result.replace(Ok(()))
 }
 
-/// Returns the files by name, read on the server's side.
+/// Returns the contents of the files by name, read from the server's directory.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(directory).expect("the directory").map(|file| {
         let file = file.expect("readable");
@@ -174,7 +173,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// Excludes locks, which each client grants itself, and queries by path, whose attributes may be some
+/// Excludes locks, because each client grants them itself, and queries by path, because their attributes may be some
 /// seconds old.
 fn met(act: Act) -> Act {
     match act {
@@ -230,7 +229,7 @@ fn check(target: fn(&Ganesha) -> &NfsTarget, clients: usize, cases: u32, cache: 
         });
         result.unwrap_or_else(|error| panic!("{error}"));
     };
-    // Uses a separate thread, because a thread that enters a namespace does not return.
+    // Use a separate thread, because a thread that enters a namespace stays there.
     std::thread::scope(|scope| scope.spawn(checking).join()).expect("histories agree");
     let hits = server.reads_hit.load(Ordering::Relaxed);
     assert!(
@@ -253,22 +252,22 @@ fn without_a_cache_three_clients_see_one_plain_file_system() {
 }
 
 #[test]
-fn by_nfsv4_without_a_cache_three_clients_see_one_plain_file_system() {
+fn with_nfsv4_and_no_cache_three_clients_see_one_plain_file_system() {
     check(v4, 3, 12, None);
 }
 
 #[test]
-fn by_nfsv4_and_close_to_open_rules_two_clients_see_what_the_other_has_closed() {
+fn with_nfsv4_and_close_to_open_rules_two_clients_see_closed_writes_of_the_other() {
     check(v4, 2, 16, Some(CacheOptions::close_to_open()));
 }
 
 #[test]
-fn by_close_to_open_rules_two_clients_see_what_the_other_has_closed() {
+fn with_close_to_open_rules_two_clients_see_closed_writes_of_the_other() {
     check(v3, 2, 16, Some(CacheOptions::close_to_open()));
 }
 
 #[test]
-fn by_close_to_open_rules_three_clients_see_what_any_has_closed() {
+fn with_close_to_open_rules_three_clients_see_closed_writes_of_any() {
     let small = CacheOptions {
         write_run_bytes: 4096,
         read_run_bytes: 4096,
@@ -323,12 +322,12 @@ async fn write_around<C: FileClient>(files: &mut Patient<Cache<C>>, pause: impl 
 }
 
 #[test]
-fn a_server_that_is_killed_and_starts_again_costs_time_and_no_data() {
+fn a_server_that_is_killed_and_restarted_costs_time_but_no_data() {
     survives_a_kill(v3);
 }
 
 #[test]
-fn by_nfsv4_a_server_that_is_killed_and_starts_again_costs_time_and_no_data() {
+fn with_nfsv4_a_server_that_is_killed_and_restarted_costs_time_but_no_data() {
     survives_a_kill(v4);
 }
 
@@ -353,7 +352,7 @@ fn survives_a_kill(target: fn(&Ganesha) -> &NfsTarget) {
             };
             write_around(&mut files, pause).await;
             let requests: BTreeMap<_, _> = files.files.client().requests_by_name().into_iter().collect();
-            // Three would suffice for all data: what was answered under another verifier, or not at all, is
+            // Three writes would suffice for all data. Data that was answered under another verifier, or not at all, is
             // written again.
             assert!(requests["WRITE"] > 3, "{requests:?}");
         });
@@ -414,7 +413,7 @@ fn client<W: std::future::Future<Output = ()> + 'static>(
 }
 
 #[test]
-fn a_lock_outlives_a_server_that_is_killed_and_another_client_never_gets_it() {
+fn a_lock_survives_the_kill_of_a_server_and_no_other_client_gets_it() {
     let grace = "Graceless = false; Lease_Lifetime = 10; Grace_Period = 60;";
     let Some(mut server) = Ganesha::start_with(grace) else {
         return;
@@ -475,7 +474,7 @@ fn a_lock_outlives_a_server_that_is_killed_and_another_client_never_gets_it() {
 }
 
 #[test]
-fn without_a_time_of_grace_a_lock_that_another_client_has_got_is_lost_and_nothing_is_written_without_it() {
+fn without_a_grace_period_a_lock_that_another_client_got_is_lost_and_writes_fail() {
     let Some(mut server) = Ganesha::start() else {
         return;
     };
@@ -528,7 +527,7 @@ fn without_a_time_of_grace_a_lock_that_another_client_has_got_is_lost_and_nothin
 }
 
 #[test]
-fn nfsv4_2_is_spoken_where_the_server_has_it_and_4_1_where_it_has_not() {
+fn the_client_speaks_nfsv4_2_if_the_server_does_and_otherwise_4_1() {
     for (lines, spoken) in [("Minor_Versions = 1, 2;", "4.2"), ("Minor_Versions = 1;", "4.1")] {
         let lines = format!("Graceless = true; {lines}");
         let Some(server) = Ganesha::start_with(&lines) else {

@@ -1,6 +1,5 @@
-//! A private Ganesha for tests in its own namespaces. It ends with the test process: the shell, which is
-//! the first process of its PID namespace, ends with its standard input, and the kernel then ends
-//! everything in the namespace.
+//! A private Ganesha for tests in its own namespaces. It ends with the test process. The first process of its PID
+//! namespace is a shell, which ends with its standard input. The kernel then ends everything in the namespace.
 
 use dyno_nfs::{NfsTarget, Options};
 use std::fs;
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
-/// Ganesha's verifier is the second of its start: a new verifier requires another second.
+/// Ganesha's verifier is the time of its start in seconds, so a new verifier requires another second.
 const VERIFIER_AGE: Duration = Duration::from_millis(1100);
 
 /// A running server.
@@ -73,7 +72,7 @@ impl Ganesha {
         })
     }
 
-    /// Opens its export with another version.
+    /// Opens the server's export with another NFS version.
     pub fn open(&self, version: &str) -> NfsTarget {
         wait_for_target(&self.directory, self.process.id(), version)
     }

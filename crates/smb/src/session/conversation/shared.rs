@@ -1,5 +1,5 @@
-//! Relations between the connections of a session: a connection borrows the files of the first one, replaces
-//! a lost connection, and repeats the unanswered calls of the lost one.
+//! Relations between the connections of a session. A connection borrows the files of the first one, replaces a lost
+//! connection, and repeats the lost connection's unanswered calls.
 
 use super::{Conversation, Incoming, Owner};
 use crate::session::calls::Writer;
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 pub struct LeftBehind {
     /// The session that the next one replaces.
     pub session_id: u64,
-    /// All open files; those that the server did not promise to keep are unusable.
+    /// All open files. Those that the server did not promise to keep are unusable.
     pub handles: Handles,
     /// Unfinished calls in the order in which they started.
     pub calls: Vec<(CallId, Option<Again>)>,

@@ -1,5 +1,5 @@
-//! The back channel of a session (RFC 8881, 2.10.3.1), with one slot and therefore one outstanding call, and the handle
-//! of the connection that carries the channel. Contains data, no encoding.
+//! The back channel of a session (RFC 8881, 2.10.3.1), and the handle of the connection that carries it. The channel
+//! has one slot, and therefore one outstanding call. This file has no encoding.
 
 use super::opens::Stateid;
 use crate::common::lock;

@@ -1,5 +1,5 @@
 //! Callbacks to clients (RFC 8881, 2.10.3.1): chooses the session, the connection and the time of a callback. Each
-//! session has one slot, so one outstanding callback.
+//! session has one slot, and therefore one outstanding callback.
 //!
 //! `../v4/callbacks.rs` encodes callbacks.
 
@@ -110,7 +110,7 @@ impl Clients {
         due
     }
 
-    /// Handles a client's reply to a callback: `understood`, or a refusal, after which the next conflict repeats the
+    /// Handles a client's reply to a callback. If the client has not `understood`, the next conflict repeats the
     /// recall. Returns false if the callback was not outstanding.
     pub(in crate::nfs) fn answered(
         &mut self,

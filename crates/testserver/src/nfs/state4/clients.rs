@@ -1,9 +1,9 @@
 //! Known clients (RFC 8881, 18.35 and 18.36), their sessions, and the replies cached in their slots
 //! (2.10.6).
 //!
-//! A client that is silent for longer than its lease is forgotten with all its opens as soon as another
-//! client makes a request. After a restart all clients are unknown; the earlier ones have a grace period to
-//! return and reclaim (8.4.2).
+//! A client that is silent for longer than its lease is forgotten with all its opens as soon as another client makes a
+//! request. After a restart, all clients are unknown. Earlier clients have a grace period in which they may return and
+//! reclaim (8.4.2).
 
 pub(in crate::nfs) use super::back::SessionId;
 
@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 
 const LEASE_NS: u64 = LEASE_S as u64 * NS_PER_S;
 const MOST_CLIENTS: usize = 16_384;
-const MOST_SESSIONS: usize = 64; // per client
+const MOST_SESSIONS: usize = 64; // Per client.
 pub(in crate::nfs) const MOST_SLOTS: u32 = 64;
 
 /// A slot: the sequence number and state of its last request.
@@ -38,7 +38,7 @@ pub(super) struct Session {
     pub(super) client: u64,
     channel: Channel,
     slots: Vec<Slot>,
-    /// Back channel; None: its client accepts no calls.
+    /// Back channel. None: the client accepts no calls.
     pub(super) back: Option<Back>,
 }
 
@@ -274,8 +274,7 @@ impl Clients {
         Ok(session.channel)
     }
 
-    /// Handles SEQUENCE: `slot`, `highest` and `number` as sent by the client; `digest` of the whole
-    /// request.
+    /// Handles SEQUENCE. `slot`, `highest` and `number`: as sent by the client. `digest`: that of the whole request.
     pub(in crate::nfs) fn sequence(
         &mut self,
         id: &SessionId,
@@ -314,7 +313,7 @@ impl Clients {
         Ok(Sequenced::New(client, channel))
     }
 
-    /// Completes the request of a slot; `reply`: the reply to cache, if any.
+    /// Completes the request of a slot. `reply`: the reply to cache, if any.
     pub(in crate::nfs) fn done(&mut self, id: &SessionId, slot: u32, reply: Option<&[u8]>) {
         let session = self.sessions.get_mut(id);
         if let Some(slot) = session.and_then(|session| session.slots.get_mut(slot as usize)) {
@@ -421,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_carries_a_request_out_once_and_repeats_its_reply() {
+    fn a_slot_executes_a_request_once_and_repeats_its_reply() {
         let (mut clients, me, session) = with_session();
         let new = Ok(Sequenced::New(me, CHANNEL));
         assert_eq!(clients.sequence(&session, (1, 0, 0), 5, 0), new);
@@ -450,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_starts_again_takes_its_own_place_once_it_has_a_session() {
+    fn a_restarted_client_replaces_itself_once_it_has_a_session() {
         let (mut clients, me, session) = with_session();
         let same = clients.exchange((b"me", 1, 0), false, 0).expect("known");
         assert_eq!((same.client, same.confirmed, same.next), (me, true, 2));
@@ -471,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_clients_reclaim_until_all_have_come_back_or_time_is_up() {
+    fn after_a_restart_clients_may_reclaim_until_all_have_done_so_or_time_is_up() {
         let (mut clients, me, session) = with_session();
         clients.restart(0);
         assert_eq!(clients.client_of(&session), Err(Status4::BadSession.into()));

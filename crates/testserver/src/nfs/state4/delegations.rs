@@ -9,7 +9,7 @@ use dyno_measure::NS_PER_S;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// Time after a recall in which the file is not delegated again, so that the waiting client gets it before others
+/// Time after a recall in which the file is not delegated again, so that the waiting client gets the file before others
 /// reopen it. Longer than the retry delay of clients.
 const CONTENDED_NS: u64 = 5 * NS_PER_S;
 /// Maximum number of files that are not delegated because of a recent recall.
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_share_delegations_and_one_who_writes_gets_them_all_back() {
+    fn readers_share_delegations_and_a_writer_recalls_all() {
         let mut opens = Opens::new(1);
         let (one, two) = (opens.delegate(1, file(), 0), opens.delegate(2, file(), 0));
         let (one, two) = (one.expect("free"), two.expect("they only read"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_may_write_is_not_delegated() {
+    fn a_file_that_is_open_for_writing_is_not_delegated() {
         let mut opens = Opens::new(1);
         let writer = open(&mut opens, 1, READ | WRITE);
         open(&mut opens, 2, READ);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_back_in_time_is_revoked_and_told_until_it_is_freed() {
+    fn a_delegation_that_is_not_returned_in_time_is_revoked_and_reported_until_freed() {
         let mut opens = Opens::new(1);
         let mine = opens.delegate(1, file(), 0).expect("free");
         assert_eq!(opens.free(1, mine), Err(Status4::LocksHeld.into()));

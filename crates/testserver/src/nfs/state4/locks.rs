@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_split_and_keep_others_from_what_they_cover() {
+    fn locks_are_split_and_exclude_other_owners_from_their_ranges() {
         let mut opens = Opens::new(1);
         let (one, two) = (owner(1), owner(2));
         let open = opens.open(one.clone(), file(), READ | WRITE, 0).expect("free");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_follow_a_table_of_bytes() {
+    fn locks_match_a_byte_by_byte_model() {
         let mut opens = Opens::new(1);
         let open = opens.open(owner(1), file(), READ | WRITE, 0).expect("free");
         let mut lock = opens

@@ -1,9 +1,9 @@
 //! State of an NFSv4.1 server (RFC 8881): data and rules, without messages.
 //!
-//! `clients.rs` has clients, sessions, slots and cached replies; `opens.rs` opens, `locks.rs` locks,
-//! `range.rs` their ranges; `delegations.rs` delegations, `back.rs` the calls of a session's back channel,
-//! `callbacks.rs` their delivery; `pseudo.rs` the directories above the exports. `operation.rs` and
-//! `status.rs` have numbers with their names.
+//! `clients.rs` has clients, sessions, slots and cached replies. `opens.rs` has opens, `locks.rs` locks, and `range.rs`
+//! their ranges. `delegations.rs` has delegations, `back.rs` the calls of a session's back channel, and `callbacks.rs`
+//! their delivery. `pseudo.rs` has the directories above the exports. `operation.rs` and `status.rs` have numbers with
+//! their names.
 
 pub(super) mod back;
 pub(super) mod callbacks;

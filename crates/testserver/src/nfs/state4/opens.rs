@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_others_out_keeps_them_out_until_it_closes() {
+    fn an_open_that_denies_others_excludes_them_until_its_close() {
         let mut opens = Opens::new(1);
         let first = opens.open(owner(1), file(), READ, WRITE).expect("free");
         let denied = Err(Status4::ShareDenied.into());

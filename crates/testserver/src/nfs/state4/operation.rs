@@ -1,4 +1,4 @@
-//! Which operations of a compound change something, and under which one a compound is counted.
+//! Says which operations change something, and under which of its operations a compound is counted.
 
 pub(in crate::nfs) use dyno_nfs::wire::operation4::*;
 

@@ -4,7 +4,7 @@ use super::status::Outcome;
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::{Attributes3, FileHandle, Time, DIRECTORY};
 
-/// Stands for the number of an export in a handle.
+/// Value in a handle instead of the number of an export.
 const NO_EXPORT: u32 = u32::MAX;
 const HANDLE_BYTES: usize = 16;
 const MODE: u32 = 0o555;
@@ -31,7 +31,7 @@ pub(in crate::nfs) struct Pseudo {
 }
 
 impl Pseudo {
-    /// Creates the directories; `server` differs for each start of a server.
+    /// Creates the directories. `server` differs for each start of a server.
     pub(in crate::nfs) fn new<'a>(server: u64, made: Time, exports: impl Iterator<Item = &'a str>) -> Self {
         let mut tree = Self {
             server,
@@ -52,7 +52,7 @@ impl Pseudo {
                         at = below;
                     }
                     (Some(Step::Directory(below)), Some(_)) => at = below,
-                    // The export is below or above another export: only reachable with NFSv3.
+                    // The export is below or above another export, so it can be reached only with NFSv3.
                     _ => break,
                 }
             }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_export_is_found_along_its_path_and_back() {
+    fn every_export_is_found_on_its_path_and_back() {
         let tree = Pseudo::new(9, (1, 2), ["/volume1", "/a/b/c", "/a/d"].into_iter());
         assert_eq!(tree.step(0, b"volume1"), Some(Step::Export(0)));
         let Some(Step::Directory(a)) = tree.step(0, b"a") else {

@@ -13,7 +13,7 @@ use dyno_nfs::wire::{
 const MOST_VALUE_BYTES: usize = 4096;
 const MOST_OWNER_BYTES: usize = 1024;
 
-/// All but those that can only be set.
+/// All attributes but those that can only be set.
 const TOLD: Bitmap = Bitmap::of(&ALL).without(Bitmap::of(&[SET_TIME_ACCESS, SET_TIME_MODIFY]));
 /// Attributes that can be set.
 const SETTABLE: Bitmap = Bitmap::of(&[SIZE, MODE, OWNER, GROUP, SET_TIME_ACCESS, SET_TIME_MODIFY]);

@@ -19,7 +19,7 @@ pub(in crate::nfs) fn write_recall(due: &Due, out: &mut Vec<u8>) {
     let mut writer = message.begin(due.xid, program, CB_COMPOUND, due.credential.as_ref());
     writer.u32(0).u32(MINOR_VERSION).u32(0).u32(2);
     writer.u32(CB_SEQUENCE).bytes(&due.session).u32(due.number);
-    // Slot 0, which is the only and highest one; the reply is not cached; no referring calls.
+    // Slot 0 is the only slot. The reply is not cached, and there are no referring calls.
     writer.u32(0).u32(0).u32(0).u32(0);
     writer.u32(CB_RECALL);
     writer

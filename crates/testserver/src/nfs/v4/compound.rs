@@ -27,7 +27,7 @@ const MOST_TAG_BYTES: usize = 1024;
 /// Upper bound on the size of a result, except for data, directory listings and link targets. An operation is executed
 /// only if the reply has at least this much room left.
 const RESULT_BYTES: usize = 768;
-/// Number of leading bytes that identify a request; the rest is data.
+/// Number of leading bytes that identify a request. The rest is data.
 const DIGESTED_BYTES: usize = 512;
 
 /// The slot in which a compound is executed.
@@ -64,7 +64,7 @@ pub(super) struct Compound<'a> {
 }
 
 /// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the operation by
-/// which the compound is counted; None if there is no reply yet, and the compound must be executed again.
+/// which the compound is counted. None: there is no reply yet, and the compound must be executed again.
 pub(in crate::nfs) fn answer_compound(
     (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,
@@ -269,7 +269,7 @@ impl Compound<'_> {
         let id = parse_session(reader)?;
         let (number, slot, highest) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let keeps = reader.bool()?;
-        // Digest only the operations and the caller: the rest of a retransmission may differ.
+        // Digest only the operations and the caller, because the rest of a retransmission may differ.
         let said = &self.arguments[reader.position().min(self.arguments.len())..];
         let caller = (self.asked.caller.uid, self.asked.caller.gid);
         let digest = self

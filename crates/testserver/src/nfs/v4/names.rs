@@ -304,7 +304,7 @@ impl Compound<'_> {
             .min(MOST_LISTING_BYTES)
             .min(self.room_bytes(writer.0))
             .saturating_sub(AROUND_LISTING_BYTES);
-        writer.u64(0); // cookies never expire
+        writer.u64(0); // Cookies never expire.
         let mut listing = Listing {
             asked,
             begin: writer.0.len(),

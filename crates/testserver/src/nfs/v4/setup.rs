@@ -19,7 +19,7 @@ const CONFIRMED: u32 = 0x8000_0000;
 const NO_PNFS: u32 = 0x0001_0000;
 const MOST_OPERATIONS: u32 = 64;
 const MOST_KEPT_BYTES: u32 = 8192;
-/// Minimum size of a request and of a reply; a session with less is refused.
+/// Minimum size of a request and of a reply. A session with a smaller size is refused.
 const LEAST_BYTES: u32 = 1024;
 /// Upper bound on the size of a READ or WRITE message without its data.
 const AROUND_BYTES: u32 = 8192;
@@ -29,7 +29,7 @@ const BOTH: u32 = 3;
 /// Flag of CREATE_SESSION: the connection also carries the back channel.
 const CALLS: u32 = 2;
 
-/// Parses the credentials that the client accepts in callbacks; returns the first with a supported flavor.
+/// Parses the credentials that the client accepts in callbacks. Returns the first with a supported flavor.
 fn parse_callback_security(reader: &mut Reader<'_>) -> Result<Option<Credential>, Malformed> {
     let count = reader.u32()?;
     if count > MOST_CALLBACK_FLAVORS {
@@ -148,7 +148,8 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Handles BIND_CONN_TO_SESSION, which only the back channel needs: requests of a session may use any connection.
+    /// Handles BIND_CONN_TO_SESSION. Only the back channel needs it, because requests of a session may use any
+    /// connection.
     pub(super) fn bind_connection(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let session = parse_session(reader)?;
         let direction = reader.u32()?;

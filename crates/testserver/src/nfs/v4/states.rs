@@ -40,7 +40,7 @@ enum Claim<'a> {
     Name(&'a [u8]),
     Previous,
     File,
-    /// With the client's delegation, and with a name if there is one.
+    /// By the client's delegation, with a name if there is one.
     Delegation(Stateid, Option<&'a [u8]>),
 }
 
@@ -106,7 +106,7 @@ fn need_file(attributes: &Attributes3) -> Outcome {
 }
 
 impl<'a> Compound<'a> {
-    /// Returns the state ID that the special value `CURRENT` stands for; any other state ID unchanged.
+    /// Returns the state ID for which the special value `CURRENT` stands. Returns any other state ID unchanged.
     pub(super) fn resolved(&self, stateid: Stateid) -> Outcome<Stateid> {
         match stateid == Stateid::CURRENT {
             true => self.stateid.ok_or_else(|| Status4::BadStateid.into()),
@@ -178,8 +178,8 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Returns the file whose delegations conflict with an open that writes, denies reading or truncates; None: no
-    /// conflict.
+    /// Returns the file whose delegations conflict with an open that writes, denies reading or truncates. None: there
+    /// is no conflict.
     fn in_question(
         &self,
         at: &FileHandle,
@@ -225,8 +225,8 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Finds or creates a file: returns the file, its directory's change attribute before and after, and
-    /// the attributes set.
+    /// Finds or creates a file. Returns the file, its directory's change attribute before and after, and the attributes
+    /// that were set.
     fn open_name(
         &self,
         at: &FileHandle,
@@ -385,7 +385,7 @@ impl<'a> Compound<'a> {
     }
 }
 
-/// Returns whether a lock is for writing; blocking lock types are treated as non-blocking.
+/// Returns whether a lock is for writing. Blocking lock types are treated as non-blocking.
 fn parse_kind(reader: &mut Reader<'_>) -> Outcome<bool> {
     match reader.u32()? {
         1 | 3 => Ok(false),

@@ -53,7 +53,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// Creates a volume. `server` differs for each start of a server; `number` is the index of the export.
+    /// Creates a volume. `server` differs for each start of a server. `number` is the index of the export.
     pub(crate) fn new(server: u64, number: u32, files: Files) -> Self {
         Self {
             export: ExportName { server, number },
@@ -62,7 +62,7 @@ impl Volume {
         }
     }
 
-    /// Returns the export number in a handle; None if the handle is invalid or from another start of the server.
+    /// Returns the export number in a handle, or None if the handle is invalid or from another start of the server.
     pub(crate) fn number_in(handle: &FileHandle, server: u64) -> Option<usize> {
         let bytes = handle.as_bytes();
         let of_server = bytes.get(..8)? == server.to_be_bytes() && bytes.len() == HANDLE_BYTES;

@@ -3,7 +3,7 @@
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::Attributes3;
 
-/// Cookies of `.` and `..`; the cookies of names are larger.
+/// Cookies of `.` and `..`. The cookies of names are larger.
 pub(crate) const OWN_COOKIE: u64 = 1;
 pub(crate) const PARENT_COOKIE: u64 = 2;
 /// Maximum length of a name, as on Linux file systems.

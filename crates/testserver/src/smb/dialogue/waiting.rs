@@ -54,7 +54,7 @@ impl Dialogue {
             let credits = self.credits.grant(request.credits);
             self.say(request, &chain, credits, Status::PENDING, out)?;
         }
-        // Requests wait for locks and changes without limit, but not for breaks.
+        // Requests wait for locks and changes without a limit, but for breaks only this long.
         let patience_ns = self.host.options.break_timeout_ns;
         let deadline_ns = moment.ns.saturating_add(patience_ns);
         self.parked.push(Parked {
@@ -115,7 +115,7 @@ impl Dialogue {
             sealed: chain.sealed.and(parked.chain.sealed),
             ..parked.chain
         };
-        // A failure to encrypt will recur with the next message, which then closes the connection.
+        // Ignore a failure to encrypt: it will recur with the next message, which then closes the connection.
         let _ = self.say(&cancelled, &chain, 0, Status::CANCELLED, out);
     }
 

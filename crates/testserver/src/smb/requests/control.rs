@@ -1,6 +1,5 @@
-//! IOCTL on open files: object IDs (MS-FSCC 2.3.1) and server-side copy (MS-SMB2 2.2.31.1, 3.3.5.15.5,
-//! 3.3.5.15.6), in which a key identifies the source, and the file of the request is the destination of
-//! each range.
+//! IOCTL on open files: object IDs (MS-FSCC 2.3.1) and server-side copy (MS-SMB2 2.2.31.1, 3.3.5.15.5, 3.3.5.15.6). In
+//! a copy, a key identifies the source, and the file of the request is the destination of each range.
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{slice, u32_at, u64_at, Put};
@@ -54,8 +53,8 @@ pub(super) fn control(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8
     }
 }
 
-/// Returns the file's object ID, the volume's, and again the file's as its birth ID, because it was never
-/// moved. There is no domain ID.
+/// Returns the object IDs: that of the file, that of the volume, and again that of the file as its birth ID, because
+/// the file was never moved. There is no domain ID.
 fn object_id(asking: &Asking<'_>, number: u64, room: u32, out: &mut Vec<u8>) -> Result<Status, Status> {
     if room < OBJECT_ID_BYTES {
         return Err(Status::INVALID_PARAMETER);
@@ -124,7 +123,7 @@ fn copy(asking: &Asking<'_>, volume: &mut Volume, open: usize, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// Parses the ranges of a request; None if they exceed a limit.
+/// Parses the ranges of a request. Returns None if they exceed a limit.
 fn chunks(input: &[u8]) -> Result<Option<Vec<Chunk>>, Status> {
     let count = u32_at(input, KEY_BYTES)?;
     if count > MOST_CHUNKS {

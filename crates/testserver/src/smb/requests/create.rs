@@ -38,8 +38,8 @@ struct Contexts {
 /// Durability that an open requests, or reconnects to.
 #[derive(Debug, Clone, Copy)]
 enum Durable {
-    /// Makes the open durable; `persistent`: it also survives a restart of the server. Only version 2 of the context
-    /// has a GUID.
+    /// Makes the open durable. `persistent`: the open also survives a restart of the server. Only version 2 of the
+    /// context has a GUID.
     Keep {
         create_guid: Option<u128>,
         persistent: bool,
@@ -60,7 +60,7 @@ impl Durable {
 }
 
 impl Contexts {
-    /// Adds a durability context. A context in version 2 must be the only one; among those in version 1, a reconnect
+    /// Adds a durability context. A context in version 2 must be the only one. Among those in version 1, a reconnect
     /// takes precedence (MS-SMB2 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12).
     fn add_durable(&mut self, durable: Durable) -> Result<(), Status> {
         match self.durable {
@@ -137,7 +137,7 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// Makes an open durable if durability is requested and allowed; returns the timeout in milliseconds, and whether the
+/// Makes an open durable if durability is requested and allowed. Returns the timeout in milliseconds, and whether the
 /// handle is persistent.
 fn keep(
     asking: &Asking<'_>,

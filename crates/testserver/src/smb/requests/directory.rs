@@ -138,10 +138,11 @@ impl Writer<'_> {
         out.u32(facts.attributes);
         out.u32(name_bytes);
         if self.form != Form::Directory {
-            out.u32(0); // size of extended attributes
+            out.u32(0); // Size of extended attributes.
         }
         match self.form {
-            // No short name: its length, a reserved byte and 24 bytes; plus two bytes before a file ID.
+            // There is no short name, so its length, a reserved byte and its 24 bytes are zero. Two more bytes precede
+            // a file ID.
             Form::Both => out.zeros(26),
             Form::IdBoth => {
                 out.zeros(28);

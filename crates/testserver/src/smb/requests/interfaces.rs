@@ -1,5 +1,5 @@
-//! FSCTL_QUERY_NETWORK_INTERFACE_INFO (MS-SMB2 2.2.32.5, 3.3.5.15.11): the address for further connections of a client.
-//! It is always the address that the client already uses.
+//! FSCTL_QUERY_NETWORK_INTERFACE_INFO (MS-SMB2 2.2.32.5, 3.3.5.15.11): tells a client the address for further
+//! connections. This is always the address that the client already uses.
 
 use super::BODY;
 use crate::smb::bytes::{u32_at, Put};
@@ -11,8 +11,8 @@ const ANSWER_BYTES: u32 = 152;
 const ADDRESS_BYTES: usize = 128;
 /// Capability flag: several connections are useful, because they are distributed over CPUs.
 const RSS_CAPABLE: u32 = 1;
-/// Any value: the speed is unknown, which the field can't express. Clients only compare the speeds of interfaces, and
-/// there is only one interface.
+/// An arbitrary value, because the field can't express that the speed is unknown. Clients only compare the speeds of
+/// interfaces, and there is only one interface.
 const LINK_BITS_PER_S: u64 = 10_000_000_000;
 const IP_4: u16 = 2;
 const IP_6: u16 = 23;

@@ -1,7 +1,7 @@
 //! Durable and persistent opens (MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1): if the connection is
-//! lost, the open stays for its owner, who reconnects to it. Durable opens need an oplock or lease with handle caching,
-//! and end with the server; persistent ones survive its restart. If another client needs the file meanwhile, the open
-//! is closed and its owner can't reconnect.
+//! lost, the open stays for its owner, who can reconnect to it. Durable opens need an oplock or lease with handle
+//! caching, and end with the server. Persistent ones survive a restart of the server. If another client needs the file
+//! meanwhile, the open is closed and its owner can't reconnect.
 
 use super::{
     caching, names, right, ConnectionId, FileId, Hold, LeaseName, Moment, Opened, Opener, Own, Volume,
@@ -14,18 +14,18 @@ use crate::smb::status::Status;
 const KEPT_MS: u32 = 60_000;
 /// Maximum timeout, as in Windows and Samba.
 const KEPT_MOST_MS: u32 = 300_000;
-/// Distance from which a channel sequence counts as older, because the counter wraps. Writes and attribute changes with
-/// an older sequence are refused.
+/// Difference from which a channel sequence counts as older, because the counter wraps. Writes and attribute changes
+/// with an older sequence are refused.
 const OLDER: u16 = 0x8000;
 
-/// The connection of an open that has lost its own.
+/// Placeholder for the connection of an open that has lost its connection.
 const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 
 /// Names by which the owner reconnects to an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptName {
     pub(crate) client_guid: u128,
-    /// Create GUID of the open; None: the client used version 1 of the context, which has none.
+    /// Create GUID of the open. None: the client used version 1 of the context, which has no GUID.
     pub(crate) create_guid: Option<u128>,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Kept {
     persistent: bool,
     /// Timeout after the loss of its connection.
     kept_ms: u32,
-    /// When its connection was lost.
+    /// Time at which the connection was lost.
     left_ns: Option<u64>,
     /// Offset, overwritten data and previous end of the file at the last write, for a fault that undoes the write.
     overwritten: Option<(u64, Vec<u8>)>,
 }
 
 impl Volume {
-    /// Makes a new open durable if possible; returns the timeout in milliseconds. `wanted_ms` 0: the server chooses the
+    /// Makes a new open durable if possible. Returns the timeout in milliseconds. `wanted_ms` 0: the server chooses the
     /// timeout.
     pub(crate) fn keep(
         &mut self,
@@ -119,7 +119,7 @@ impl Volume {
         if let (Some((offset, data)), Some(Kind::UndoneWrites)) = (undone, fault) {
             let (node, space) = (open.node, self.space.clone());
             if let Some(pages) = self.nodes[node].pages_mut() {
-                // Can't fail: the overwritten data had space before.
+                // This can't fail, because the overwritten data had space before.
                 let _ = pages.write(offset, &data, &space);
             }
         }
@@ -142,8 +142,7 @@ impl Volume {
         }
     }
 
-    /// Reconnects the owner to an open whose connection was lost. Client and path are only checked with a
-    /// lease.
+    /// Reconnects the owner to an open whose connection was lost. Client and path are checked only with a lease.
     pub(crate) fn come_back(
         &mut self,
         opener: &Opener,
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_from_an_older_connection_changes_nothing() {
+    fn a_late_request_from_an_older_connection_changes_nothing() {
         let mut volume = volume();
         let index = open(&mut volume, 1, 0, Asked::Nothing)
             .expect("it can be opened")
@@ -358,7 +357,7 @@ mod tests {
             (0x7fff, false),
             (1, true),
             (0xfffe, false),
-            (0, false), // the counter wraps
+            (0, false), // The counter wraps.
             (0xffff, true),
             (0x8000, true),
             (0x7fff, false),
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_goes_with_the_open_of_a_lost_connection_is_made_anew() {
+    fn a_file_deleted_with_the_open_of_a_lost_connection_is_created_again() {
         let mut volume = volume();
         let file = left(&mut volume, DELETE_ON_CLOSE, OPLOCK, 0);
         volume.opens[file.0].share = 0;
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn client_and_path_count_with_a_lease_alone() {
+    fn client_and_path_are_checked_only_with_a_lease() {
         let stranger = KeptName {
             client_guid: 9,
             ..NAME
@@ -415,7 +414,7 @@ mod tests {
             (NAME, Some(lease), "", Err(Status::INVALID_PARAMETER)),
             (NAME, Some(lease), "other", Err(Status::INVALID_PARAMETER)),
             (NAME, Some(lease), "KEPT", Ok(file)),
-            (NAME, Some(lease), "kept", not_found), // already reconnected
+            (NAME, Some(lease), "kept", not_found), // Already reconnected.
         ] {
             let found = come_back(&mut leased, file, name, (of_lease, path), 3);
             assert_eq!(found.map(|opened| opened.file), expected, "{path}");
@@ -433,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_is_kept_for_as_long_as_is_asked_for_up_to_five_minutes() {
+    fn an_open_is_kept_for_the_requested_time_up_to_five_minutes() {
         for (wanted_ms, kept_ms) in [(0, 60_000_u64), (1, 1), (u32::MAX, 300_000)] {
             for (late_ns, comes_back) in [(-1, true), (0, false)] {
                 let mut volume = volume();

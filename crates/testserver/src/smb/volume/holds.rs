@@ -26,7 +26,7 @@ pub(crate) struct Breaking {
     since_ns: u64,
 }
 
-/// Caching of one holder.
+/// Caching that one holder has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Held {
     pub(crate) state: u8,
@@ -51,7 +51,7 @@ pub(crate) struct Lease {
     pub(crate) name: LeaseName,
     pub(crate) node: usize,
     pub(crate) held: Held,
-    /// Number of changes of the lease, starting from the client's value; only in version 2 (`second_form`).
+    /// Number of changes of the lease, starting from the client's value. Only in version 2 (`second_form`).
     pub(crate) epoch: u16,
     pub(crate) second_form: bool,
     pub(crate) opens: u32,
@@ -93,7 +93,7 @@ fn as_oplock(state: u8) -> u8 {
 enum Step {
     Nothing,
     MustWait,
-    /// A notification was sent; true: it needs an acknowledgement.
+    /// A notification was sent. True: it needs an acknowledgement.
     Told(bool),
 }
 
@@ -125,8 +125,7 @@ impl Held {
         Step::Told(true)
     }
 
-    /// Acknowledges a break. Returns false if `state` exceeds the caching that the break left, or if there was no
-    /// break.
+    /// Acknowledges a break. Returns false if `state` exceeds what the break permits, or if there was no break.
     fn acknowledge(&mut self, state: u8) -> bool {
         let suits = self.breaking.is_some_and(|breaking| state & !breaking.to == 0);
         if suits {
@@ -169,8 +168,8 @@ impl Volume {
         let (step, notice) = match &mut holder.hold {
             Hold::None => return false,
             Hold::Oplock(held) => {
-                // A change by its own holder also breaks level II (MS-FSA 2.1.4.12): the server can't know
-                // whether the change came from its cache.
+                // A change by the holder itself also breaks level II (MS-FSA 2.1.4.12), because the server can't know
+                // whether the change came from the holder's cache.
                 let is_own = own == Own::Open(open);
                 if is_own && (held.state & !READ != 0 || keep & READ != 0) {
                     return false;
@@ -221,7 +220,7 @@ impl Volume {
         }
     }
 
-    /// Returns the connection for notifications of a lease: the one that used the lease last, or if that is gone,
+    /// Returns the connection for notifications of a lease: the one that used the lease last or, if that one is closed,
     /// another one with an open under the lease (MS-SMB2 3.3.4.7).
     fn connection_of(&self, lease: usize) -> ConnectionId {
         let last = self.leases[lease].connection;
@@ -392,7 +391,7 @@ impl Volume {
         }
     }
 
-    /// Handles the acknowledgement of an oplock break; returns the remaining state.
+    /// Handles the acknowledgement of an oplock break. Returns the remaining state.
     pub(crate) fn acknowledge_oplock(&mut self, open: usize, state: u8) -> Result<u8, Status> {
         let node = self.opens[open].node;
         let Hold::Oplock(held) = &mut self.opens[open].hold else {

@@ -1,4 +1,4 @@
-//! One share: a tree of files in memory, their opens and their caching. Independent of messages.
+//! One share: a tree of files in memory, their opens and their caching. The code is independent of messages.
 //!
 //! All threads of the server use a volume under a lock. It collects notices to other connections (breaks,
 //! and retries of waiting requests), which the holder of the lock delivers.
@@ -32,7 +32,7 @@ use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A connection of the server; serials are unique.
+/// A connection of the server. Serials are unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId {
     pub(crate) thread: usize,
@@ -99,16 +99,16 @@ pub(crate) struct Open {
     is_for_attributes: bool,
     delete_on_close: bool,
     hold: Hold,
-    /// The client's lease on the parent directory: changes through this open don't break it.
+    /// The client's lease on the parent directory. Changes through this open don't break it.
     parent_lease: Option<LeaseName>,
     cursor: Cursor,
-    /// Number of changes reported to the watcher of this directory; None: no watcher.
+    /// Number of changes reported to the watcher of this directory. None: no watcher.
     told_changes: Option<u64>,
     /// Durability, if granted.
     kept: Option<Kept>,
     /// Channel sequence that the client last used for this open.
     channel_sequence: u16,
-    /// Position set by the client (MS-FSCC 2.4.40): only reported back.
+    /// Position set by the client (MS-FSCC 2.4.40). The server only reports it back.
     position: u64,
     /// The last executed lock request for each lock sequence index.
     locked: Vec<LockSequence>,
@@ -301,7 +301,7 @@ impl Volume {
         }
     }
 
-    /// Only checks the rights: the files are in memory, so there is nothing to flush.
+    /// Checks only the rights: the files are in memory, so there is nothing to flush.
     pub(crate) fn flush(&self, open: usize) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA | right::APPEND)
     }
@@ -343,7 +343,7 @@ impl Volume {
         if node.is_directory() && attributes & attribute::TEMPORARY != 0 {
             return Err(Status::INVALID_PARAMETER);
         }
-        // MS-FSCC 2.4.7: -1 and -2 turn the automatic update of a time off and on; the time itself stays.
+        // MS-FSCC 2.4.7: -1 and -2 turn the automatic update of a time off and on. The time itself stays unchanged.
         let given = |time: u64| time != 0 && i64::try_from(time).is_ok();
         node.times.changed = moment.filetime;
         for (kept, wanted) in [
@@ -496,7 +496,7 @@ impl Volume {
         self.space.give(NODE_BYTES);
     }
 
-    /// Closes an open; deletes a marked file with its last handle.
+    /// Closes an open. Deletes a marked file with its last handle.
     pub(crate) fn close(&mut self, open: usize, moment: Moment) {
         self.let_go(open);
         let closed = self.opens.remove(open);

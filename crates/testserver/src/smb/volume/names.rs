@@ -24,7 +24,7 @@ fn fold(unit: u16) -> u16 {
 
 fn fold_beyond_ascii(unit: u16) -> u16 {
     let Some(character) = char::from_u32(u32::from(unit)) else {
-        return unit; // half of a surrogate pair
+        return unit; // Half of a surrogate pair.
     };
     let mut capitals = character.to_uppercase();
     match (capitals.next(), capitals.next()) {
@@ -79,7 +79,7 @@ impl Pattern {
             return true;
         }
         let last_dot = name.iter().rposition(|unit| *unit == DOT).unwrap_or(name.len());
-        // For each prefix of the name: whether the pattern so far matches it.
+        // For each prefix of the name, this says whether the pattern so far matches it.
         let mut reached = vec![false; name.len() + 1];
         reached[0] = true;
         for wanted in &self.0 {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_take_the_names_that_they_should() {
+    fn patterns_match_exactly_the_expected_names() {
         for (pattern, name, expected) in [
             ("*", "anything", true),
             ("", "anything", true),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_taken_apart_only_if_every_part_is_a_name() {
+    fn a_path_is_split_only_if_every_part_is_a_name() {
         assert_eq!(parts(&[]), Ok(vec![]));
         let path = utf16("a\\b.c\\");
         assert_eq!(parts(&path), Ok(vec![&utf16("a")[..], &utf16("b.c")[..]]));

@@ -13,7 +13,7 @@ pub(crate) mod attribute {
     pub(crate) const ARCHIVE: u32 = 0x20;
     pub(crate) const NORMAL: u32 = 0x80;
     pub(crate) const TEMPORARY: u32 = 0x100;
-    /// Volume, device, and undefined bits.
+    /// Bits for volume and device, and undefined bits.
     pub(crate) const UNKNOWN: u32 = 0xffff_8048;
     /// Read-only, hidden, system and archive: the attributes that a client may set.
     pub(crate) const SETTABLE: u32 = 0x27;
@@ -21,7 +21,7 @@ pub(crate) mod attribute {
 
 /// Unit of the reported space.
 pub(crate) const CLUSTER_BYTES: u64 = 4096;
-/// Assumed size of a name, its directory entry and a node, so that empty files are bounded too.
+/// Assumed size of a name, its directory entry and a node, so that the number of empty files is limited, too.
 pub(crate) const NODE_BYTES: u64 = 1024;
 
 /// Times in units of 100 ns since 1601.
@@ -55,9 +55,9 @@ pub(crate) enum Body {
 /// A file or a directory.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Original spelling; empty for the root.
+    /// The name in its original spelling. Empty for the root.
     pub(crate) name: Box<[u16]>,
-    /// The root is its own parent.
+    /// The parent directory. The root is its own parent.
     pub(crate) parent: usize,
     pub(crate) number: u64,
     pub(crate) attributes: u32,

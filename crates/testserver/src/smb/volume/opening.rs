@@ -50,7 +50,7 @@ pub(crate) enum Asked {
         state: u8,
         /// Epoch of a lease in version 2.
         epoch: Option<u16>,
-        /// Whether caching is also requested for a directory.
+        /// Whether directories may be leased, too.
         of_directories: bool,
     },
 }
@@ -73,7 +73,7 @@ pub(crate) struct Want<'a> {
 pub(crate) struct Opened {
     pub(crate) file: FileId,
     pub(crate) action: u32,
-    /// Oplock state; leases are in `lease`.
+    /// Oplock state. Leases are in `lease`.
     pub(crate) state: u8,
     pub(crate) lease: Option<Granted>,
     pub(crate) facts: Facts,
@@ -130,7 +130,8 @@ impl Volume {
         opens.iter().any(conflicts)
     }
 
-    /// Opens or creates a file. If the open must wait until others have given up caching, `waiter` is retried then.
+    /// Opens or creates a file. If the open must wait until others have given up caching, `waiter` is retried
+    /// afterwards.
     pub(crate) fn open(
         &mut self,
         opener: &Opener,
@@ -194,8 +195,8 @@ impl Volume {
         }
     }
 
-    /// Opens an existing file. Returns None if the file was deleted with the last open of a client that had
-    /// lost its connection.
+    /// Opens an existing file. Returns None if the file was deleted, because its last open belonged to a client that
+    /// had lost its connection.
     fn open_there(
         &mut self,
         node: usize,

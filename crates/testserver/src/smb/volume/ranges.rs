@@ -14,8 +14,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     fn overlaps(&self, offset: u64, bytes: u64) -> bool {
-        // Uses 128-bit sums, because a range may end at 2^64. An empty range overlaps the ranges that
-        // contain it.
+        // Use 128-bit sums, because a range may end at 2^64. An empty range overlaps the ranges that contain it.
         let end = |offset: u64, bytes: u64| u128::from(offset) + u128::from(bytes);
         u128::from(self.offset) < end(offset, bytes) && u128::from(offset) < end(self.offset, self.bytes)
     }
@@ -41,7 +40,7 @@ pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u
         .any(|lock| forbids(lock) && touches(lock, offset, bytes))
 }
 
-/// Identifies a repeated lock request (MS-SMB2 2.2.26): a number at one of 64 indices.
+/// Identifies a repeated lock request (MS-SMB2 2.2.26), by a number at one of 64 indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockSequence {
     place: u32,
@@ -76,7 +75,7 @@ impl Volume {
         self.opens[open].locked.push(sequence);
     }
 
-    /// Locks a range; a waiting request is retried when a lock is released.
+    /// Locks a range. A waiting request is retried when a lock is released.
     pub(crate) fn lock(&mut self, lock: Lock, waits: Option<Waiter>, moment: Moment) -> Result<(), Stop> {
         let index = self.opens[lock.open].node;
         let node = &self.nodes[index];
@@ -87,8 +86,7 @@ impl Volume {
             return Err(Status::INVALID_LOCK_RANGE.into());
         }
         let hinders = |other: &Lock| {
-            // A shared lock allows other shared locks, and an exclusive one allows a shared lock of the
-            // same open.
+            // A shared lock allows other shared locks, and an exclusive lock allows a shared lock of the same open.
             let suits = !lock.exclusive && (!other.exclusive || other.open == lock.open);
             !suits && other.overlaps(lock.offset, lock.bytes)
         };
@@ -107,7 +105,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Releases a lock with exactly this range; an exclusive lock takes precedence.
+    /// Releases a lock with exactly this range. An exclusive lock takes precedence.
     pub(crate) fn unlock(&mut self, open: usize, offset: u64, bytes: u64) -> Result<(), Status> {
         let index = self.opens[open].node;
         let locks = &mut self.nodes[index].locks;
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_overlap_where_they_have_a_byte_in_common() {
+    fn ranges_overlap_if_they_have_a_byte_in_common() {
         let lock = Lock {
             open: 0,
             offset: 10,

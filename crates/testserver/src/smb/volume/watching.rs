@@ -1,12 +1,11 @@
-//! Change notification (MS-FSA 2.1.5.11, 2.1.4.1): the watcher of a directory learns that something has
-//! changed, but not what, and then lists it again (MS-SMB2 3.3.4.4, STATUS_NOTIFY_ENUM_DIR). A change also
-//! breaks directory leases.
+//! Change notification (MS-FSA 2.1.5.11, 2.1.4.1): the watcher of a directory is told that something has changed, but
+//! not what, and then lists the directory again (MS-SMB2 3.3.4.4, STATUS_NOTIFY_ENUM_DIR). A change also breaks
+//! directory leases.
 
 use super::{right, LeaseName, Moment, Volume, Waiter};
 use crate::smb::status::{Status, Stop};
 
-/// Bits of a completion filter for file and directory names; other bits stand for sizes, times and
-/// attributes.
+/// Bits of a completion filter for file and directory names. Other bits stand for sizes, times and attributes.
 const NAMES: u32 = 0x3;
 
 /// Counts of changes in a directory.
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_is_told_of_what_he_asked_for_once_each_time() {
+    fn a_watcher_is_notified_once_per_change_of_the_requested_kind() {
         let mut volume = Volume::new(Arc::new(Space::new(1 << 20)), 1, None, 0);
         let directory = open(&mut volume, "d", DIRECTORY);
         let root = open(&mut volume, "", DIRECTORY);

@@ -16,7 +16,7 @@ fn before(behind: Vec<u16>) -> Server {
 }
 
 #[test]
-fn pages_come_from_the_servers_behind_in_turn_and_documents_from_the_front() {
+fn pages_come_from_backends_in_turn_and_documents_from_the_server_itself() {
     let tree = Tree::load();
     let backs = [(); 2].map(|()| server_of(Documents::Tree(tree.clone())));
     let front = before(backs.iter().map(Server::port).collect());
@@ -39,7 +39,7 @@ fn pages_come_from_the_servers_behind_in_turn_and_documents_from_the_front() {
 }
 
 #[test]
-fn a_kept_connection_that_ended_behind_is_replaced() {
+fn a_kept_connection_that_the_backend_closed_is_replaced() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let front = before(vec![listener.local_addr().expect("it listens").port()]);
     let back = thread::spawn(move || {
@@ -48,7 +48,7 @@ fn a_kept_connection_that_ended_behind_is_replaced() {
             let mut request = [0; 1024];
             let count = stream.read(&mut request).expect("a request");
             assert!(request[..count].starts_with(b"GET /cgi-bin/x HTTP/1.0\r\n"));
-            // It announces a persistent connection, but closes it.
+            // The backend announces a persistent connection, but closes it.
             let answer = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi";
             stream.write_all(answer).expect("the front reads");
         }
@@ -61,7 +61,7 @@ fn a_kept_connection_that_ended_behind_is_replaced() {
 }
 
 #[test]
-fn nobody_behind_is_502_and_the_connection_stays() {
+fn without_a_backend_the_answer_is_502_and_the_connection_persists() {
     let nobody = {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         listener.local_addr().expect("it listens").port()
@@ -74,7 +74,7 @@ fn nobody_behind_is_502_and_the_connection_stays() {
 }
 
 #[test]
-fn nothing_is_handed_on_over_http2() {
+fn requests_over_http2_are_not_forwarded() {
     let options = Options {
         behind: vec![80],
         http2: true,

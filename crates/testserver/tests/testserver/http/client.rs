@@ -1,11 +1,11 @@
-//! A plain, blocking HTTP client that trusts nothing, for tests.
+//! A simple, blocking HTTP client for tests, which checks everything that it receives.
 
 use dyno_testserver::http::{Documents, Options, Server};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-/// Only so that a failing test ends.
+/// Time limit, so that a failing test ends.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
 pub(crate) fn server_of(documents: Documents) -> Server {

@@ -36,7 +36,7 @@ fn chunks(mut coded: &[u8]) -> (Vec<u8>, &[u8]) {
 }
 
 #[test]
-fn a_delay_comes_before_a_right_answer() {
+fn a_delay_precedes_a_correct_answer() {
     let start = Instant::now();
     let (head, body) = answer("delay=50ms");
     assert!(start.elapsed() >= Duration::from_millis(50));
@@ -44,7 +44,7 @@ fn a_delay_comes_before_a_right_answer() {
 }
 
 #[test]
-fn a_stalled_request_is_never_answered_nor_counted() {
+fn a_stalled_request_is_never_answered_or_counted() {
     let server = server_with_fault("stall", BYTES);
     let mut client = Client::of(&server);
     client.send(GET);
@@ -54,7 +54,7 @@ fn a_stalled_request_is_never_answered_nor_counted() {
 }
 
 #[test]
-fn an_endless_head_goes_on_until_the_client_leaves() {
+fn an_endless_head_continues_until_the_client_leaves() {
     let server = server_with_fault("endless-head", BYTES);
     let mut client = Client::of(&server);
     client.send(GET);
@@ -66,7 +66,7 @@ fn an_endless_head_goes_on_until_the_client_leaves() {
 }
 
 #[test]
-fn endless_chunks_go_on_until_the_client_leaves() {
+fn endless_chunks_continue_until_the_client_leaves() {
     let server = server_with_fault("endless-chunks", BYTES);
     let mut client = Client::of(&server);
     client.send(GET);
@@ -80,7 +80,7 @@ fn endless_chunks_go_on_until_the_client_leaves() {
 }
 
 #[test]
-fn what_has_no_end_stops_at_a_bound_for_a_client_that_reads_on() {
+fn an_endless_answer_stops_at_a_limit_for_a_client_that_keeps_reading() {
     for fault in ["endless-head", "endless-chunks"] {
         let server = server_with_fault(fault, BYTES);
         let mut client = Client::of(&server);
@@ -92,7 +92,7 @@ fn what_has_no_end_stops_at_a_bound_for_a_client_that_reads_on() {
 }
 
 #[test]
-fn a_huge_head_is_long_and_right() {
+fn a_huge_head_is_long_and_correct() {
     let (head, body) = answer("huge-head");
     assert!(head.head.len() > 1_000_000);
     assert_eq!((head.length(), body), (BYTES, right_body()));
@@ -112,7 +112,7 @@ fn a_long_body_has_more_than_was_declared() {
 }
 
 #[test]
-fn a_bad_chunk_breaks_a_body_that_began_right() {
+fn a_bad_chunk_follows_correct_ones() {
     let (head, coded) = answer("bad-chunk");
     assert_eq!(head.field("Transfer-Encoding"), Some("chunked"));
     let (body, after) = chunks(&coded);
@@ -121,7 +121,7 @@ fn a_bad_chunk_breaks_a_body_that_began_right() {
 }
 
 #[test]
-fn an_early_close_leaves_the_head_unfinished() {
+fn an_early_close_leaves_the_head_incomplete() {
     let server = server_with_fault("early-close", BYTES);
     let mut client = Client::of(&server);
     client.send(GET);
@@ -150,7 +150,7 @@ fn a_reset_comes_instead_of_an_answer() {
 }
 
 #[test]
-fn garbage_is_no_http() {
+fn garbage_is_not_http() {
     let server = server_with_fault("garbage", BYTES);
     let mut client = Client::of(&server);
     client.send(GET);
@@ -172,20 +172,20 @@ fn wrong_content_differs_in_one_byte() {
 }
 
 #[test]
-fn a_wrong_length_is_consistent_in_itself() {
+fn a_wrong_length_agrees_with_its_body() {
     let (head, body) = answer("wrong-length");
     assert_eq!((head.length(), body.len()), (BYTES + 1, BYTES + 1));
 }
 
 #[test]
-fn status_500_keeps_the_connection() {
+fn status_500_does_not_close_the_connection() {
     let server = server_with_fault("status-500", BYTES);
     let mut client = Client::of(&server);
     assert_eq!([client.get("/").status, client.get("/").status], [500, 500]);
 }
 
 #[test]
-fn a_kept_connection_is_closed_after_so_many_answers_without_notice() {
+fn a_kept_connection_is_closed_without_notice_after_the_given_number_of_answers() {
     let server = server_with_fault("close-idle=3", BYTES);
     let mut client = Client::of(&server);
     for _ in 0..3 {
@@ -196,7 +196,7 @@ fn a_kept_connection_is_closed_after_so_many_answers_without_notice() {
 }
 
 #[test]
-fn the_chunked_coding_is_right_and_keeps_the_connection() {
+fn the_chunked_coding_is_correct_and_the_connection_persists() {
     let server = server_with_fault("chunked", BYTES);
     let (head, coded) = get_and_close(&server);
     assert_eq!(head.field("Content-Length"), None);
@@ -232,7 +232,7 @@ fn a_body_without_length_ends_with_the_connection() {
 }
 
 #[test]
-fn a_slow_drip_is_slow_and_right() {
+fn a_slow_drip_is_slow_and_correct() {
     let start = Instant::now();
     let (head, body) = answer("slow-drip=300");
     assert!(start.elapsed() >= Duration::from_millis(BYTES as u64 / 300));
@@ -240,7 +240,7 @@ fn a_slow_drip_is_slow_and_right() {
 }
 
 #[test]
-fn an_interim_response_comes_before_the_right_one_but_not_for_http_1_0() {
+fn an_interim_response_precedes_the_final_one_but_not_in_http_1_0() {
     let server = server_with_fault("interim", BYTES);
     let mut client = Client::of(&server);
     client.send(GET);
@@ -252,7 +252,7 @@ fn an_interim_response_comes_before_the_right_one_but_not_for_http_1_0() {
 }
 
 #[test]
-fn no_fault_touches_head_or_what_the_tool_asks_for_itself() {
+fn no_fault_affects_head_or_the_tools_own_requests() {
     for (name, _) in faults().into_iter().filter(|(name, _)| *name != "close-at-once") {
         let server = Server::start(&Options {
             fault: Some(name.parse().expect("a listed fault")),

@@ -55,7 +55,7 @@ fn the_port_of_a_server_with_one_thread_cannot_be_shared() {
 
 #[test]
 fn stopping_closes_every_connection_and_frees_the_port() {
-    // Its own address, so that no other test gets the freed port.
+    // Use a separate address, so that no other test gets the freed port.
     let server = Server::start(&Options {
         bind: "127.88.0.1:0".parse().expect("an address"),
         ..options(2)
@@ -76,7 +76,7 @@ fn stopping_closes_every_connection_and_frees_the_port() {
 }
 
 #[test]
-fn a_server_that_is_dropped_stops_even_in_the_middle_of_an_answer() {
+fn a_dropped_server_stops_even_during_an_answer() {
     let server = server_with_fault("delay=3600000ms", 10);
     let mut client = Client::of(&server);
     client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -85,7 +85,7 @@ fn a_server_that_is_dropped_stops_even_in_the_middle_of_an_answer() {
 }
 
 #[test]
-fn threads_run_where_they_are_told_to() {
+fn threads_run_on_the_given_cpus() {
     let allowed = sched_getaffinity(None).expect("our own affinity");
     let cpu = (0..CpuSet::MAX_CPU)
         .find(|cpu| allowed.is_set(*cpu))
@@ -107,7 +107,7 @@ fn threads_run_where_they_are_told_to() {
 }
 
 #[test]
-fn what_cannot_be_started_is_an_error() {
+fn a_server_that_cannot_start_returns_an_error() {
     let kind = |options: &Options| Server::start(options).expect_err("not possible").kind();
     assert_eq!(kind(&options(0)), ErrorKind::InvalidInput);
     for cpu in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU] {

@@ -6,7 +6,7 @@ use dyno_workload::Tree;
 use std::time::{Duration, SystemTime};
 
 #[test]
-fn every_document_of_the_tree_is_served_whole_and_as_what_it_is() {
+fn every_document_of_the_tree_is_served_completely_with_its_type() {
     let tree = Tree::load();
     let server = server_of(Documents::Tree(tree.clone()));
     let mut client = Client::of(&server);
@@ -21,7 +21,7 @@ fn every_document_of_the_tree_is_served_whole_and_as_what_it_is() {
 }
 
 #[test]
-fn a_path_outside_the_tree_is_not_found_and_the_connection_stays() {
+fn a_path_outside_the_tree_is_not_found_and_the_connection_persists() {
     let tree = Tree::load();
     let server = server_of(Documents::Tree(tree.clone()));
     let mut client = Client::of(&server);
@@ -54,7 +54,7 @@ fn a_fixed_document_is_the_same_at_every_path_in_every_server() {
 }
 
 #[test]
-fn head_is_answered_with_the_head_of_get_alone() {
+fn head_is_answered_with_only_the_head_of_get() {
     let server = server_of(Documents::Fixed(1000));
     let mut client = Client::of(&server);
     client.send("HEAD / HTTP/1.1\r\nHost: test\r\n\r\nGET / HTTP/1.1\r\nHost: test\r\n\r\n");
@@ -66,7 +66,7 @@ fn head_is_answered_with_the_head_of_get_alone() {
 }
 
 #[test]
-fn the_head_tells_the_time_and_the_server() {
+fn the_head_contains_the_date_and_the_server() {
     let server = server_of(Documents::Fixed(1));
     let response = Client::of(&server).get("/");
     let date = httpdate::parse_http_date(response.field("Date").expect("a date")).expect("an HTTP date");
@@ -95,7 +95,7 @@ fn kept(request: &str) -> (bool, String) {
 }
 
 #[test]
-fn connections_are_kept_and_closed_as_each_version_of_http_wants_it() {
+fn connections_persist_or_close_as_each_version_of_http_requires() {
     let keep_alive = (true, "keep-alive".to_owned());
     let close = (false, "close".to_owned());
     assert_eq!(kept("GET / HTTP/1.1\r\nHost: test\r\n\r\n"), keep_alive);
@@ -111,7 +111,7 @@ fn connections_are_kept_and_closed_as_each_version_of_http_wants_it() {
 }
 
 #[test]
-fn requests_sent_ahead_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let tree = Tree::load();
     let server = server_of(Documents::Tree(tree.clone()));
     let mut client = Client::of(&server);
@@ -125,7 +125,7 @@ fn requests_sent_ahead_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_head_that_comes_byte_by_byte_is_understood() {
+fn a_head_that_arrives_byte_by_byte_is_understood() {
     let server = server_of(Documents::Fixed(10));
     let mut client = Client::of(&server);
     for _ in 0..2 {
@@ -137,7 +137,7 @@ fn a_head_that_comes_byte_by_byte_is_understood() {
 }
 
 #[test]
-fn a_client_that_ends_its_side_still_gets_its_answers_and_then_the_end() {
+fn a_client_that_closes_its_side_still_gets_its_answers_and_then_the_end() {
     let server = server_of(Documents::Fixed(10));
     for requests in 1..4 {
         let mut client = Client::of(&server);
@@ -152,7 +152,7 @@ fn a_client_that_ends_its_side_still_gets_its_answers_and_then_the_end() {
 }
 
 #[test]
-fn another_method_is_refused_even_while_its_body_is_on_the_way() {
+fn another_method_is_refused_even_while_its_body_arrives() {
     let server = server_of(Documents::Fixed(10));
     let mut client = Client::of(&server);
     let body = "x".repeat(300_000);
@@ -169,7 +169,7 @@ fn another_method_is_refused_even_while_its_body_is_on_the_way() {
 }
 
 #[test]
-fn a_head_without_end_is_refused_at_the_bound() {
+fn an_endless_head_is_refused_at_the_limit() {
     let server = server_of(Documents::Fixed(10));
     let mut client = Client::of(&server);
     client.send(format!(
@@ -182,7 +182,7 @@ fn a_head_without_end_is_refused_at_the_bound() {
 }
 
 #[test]
-fn what_is_not_http_is_refused() {
+fn a_request_that_is_not_http_is_refused() {
     let server = server_of(Documents::Fixed(10));
     for (text, status) in [
         ("\x01\x02 / HTTP/1.1\r\n\r\n", 400),
@@ -197,14 +197,14 @@ fn what_is_not_http_is_refused() {
 }
 
 #[test]
-fn an_answer_far_larger_than_any_socket_buffer_arrives_whole() {
+fn an_answer_far_larger_than_any_socket_buffer_arrives_completely() {
     let server = server_of(Documents::Fixed(50_000_000));
     let (head, body) = get_and_close(&server);
     assert_eq!((head.length(), body.len()), (50_000_000, 50_000_000));
 }
 
 #[test]
-fn the_count_of_requests_is_exact_and_leaves_out_the_tool_s_own() {
+fn the_count_of_requests_is_exact_and_excludes_the_tools_own() {
     let server = Server::start(&Options {
         extra_documents: vec![("/.serverdyno/proof".to_owned(), b"nonce".to_vec())],
         threads: 2,

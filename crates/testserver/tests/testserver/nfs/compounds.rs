@@ -73,7 +73,7 @@ pub fn to_export() -> [Vec<u8>; 2] {
 fn open(name: &[u8], owner: &[u8], access: u32, deny: u32) -> Vec<u8> {
     bytes(|writer| {
         writer.u32(OPEN).u32(0).u32(access).u32(deny).u64(0).opaque(owner);
-        writer.u32(1).u32(0).u32(0).u32(0); // UNCHECKED creation without attributes
+        writer.u32(1).u32(0).u32(0).u32(0); // UNCHECKED creation without attributes.
         writer.u32(0).opaque(name);
     })
 }
@@ -143,7 +143,7 @@ impl<'a> Client<'a> {
     fn ask_again(&mut self, operations: &[Vec<u8>]) -> (u32, Vec<u8>) {
         let all = [&[self.sequence()], &to_export()[..], operations].concat();
         let (status, results) = ask(self.raw, &compound(1, &all));
-        // After the number of results: SEQUENCE, PUTROOTFH, LOOKUP.
+        // Skip the number of results, SEQUENCE, PUTROOTFH and LOOKUP.
         let before = 4 + 8 + 36 + 8 + 8;
         (status, results.get(before..).unwrap_or_default().to_vec())
     }
@@ -157,7 +157,7 @@ impl<'a> Client<'a> {
 }
 
 #[test]
-fn a_request_that_comes_twice_in_its_slot_is_carried_out_once() {
+fn a_repeated_request_in_a_slot_is_executed_once() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let mut client = Client::new(&mut raw, b"one");
@@ -179,7 +179,7 @@ fn a_request_that_comes_twice_in_its_slot_is_carried_out_once() {
 }
 
 #[test]
-fn opens_and_locks_of_one_client_bind_another() {
+fn opens_and_locks_of_one_client_restrict_another() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let stateid = {
@@ -216,7 +216,7 @@ fn opens_and_locks_of_one_client_bind_another() {
 }
 
 #[test]
-fn what_does_not_belong_in_a_compound_is_refused_by_name() {
+fn an_invalid_compound_is_refused_with_the_right_status() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let root = to_export()[0].clone();
@@ -297,7 +297,7 @@ fn tails() -> [Vec<Vec<u8>>; 5] {
 }
 
 #[test]
-fn whatever_a_compound_says_it_is_answered_once() {
+fn every_compound_is_answered_once_whatever_it_contains() {
     let mut dialogue = Dialogue::alone(&Options::on_loopback(EXPORT)).expect("it starts");
     let mut out = Vec::new();
     dialogue

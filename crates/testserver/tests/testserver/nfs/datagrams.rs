@@ -45,7 +45,7 @@ fn null(xid: u32, program: Program) -> Message {
 }
 
 #[test]
-fn what_is_no_call_gets_no_answer_and_the_next_call_gets_its_own() {
+fn a_datagram_that_is_not_a_call_gets_no_answer_and_the_next_call_gets_its_own() {
     let (_server, socket) = connected();
     let call = null(1, NFS);
     let call = &call.bytes()[RECORD_MARK_BYTES..];

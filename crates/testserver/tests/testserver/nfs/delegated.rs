@@ -1,10 +1,9 @@
-//! This project's caching clients with delegations of a real server: no client reads data older than the
-//! rules allow, writers over another version wait for recalls, and no fault of the server's recalls makes a
-//! client wait forever.
+//! This project's caching clients with delegations of a real server. No client reads data older than the rules allow.
+//! Writers over another version wait for recalls. No fault in the server's recalls makes a client wait forever.
 //!
-//! Acts run one after the other, and each write is flushed immediately, so that the server's contents are
-//! known. Every byte read must match the contents at some moment since the open, even if the open was never
-//! sent. PROPTEST_CASES lengthens the run.
+//! Acts run one after the other, and each write is flushed immediately, so that the server's contents are known. Every
+//! byte read must match the contents at some moment since the open, even if the cache did not send the open.
+//! PROPTEST_CASES lengthens the run.
 
 use super::raw::{url, Raw, EXPORT, OK};
 use dyno_files::{
@@ -185,7 +184,7 @@ impl User {
         };
         let (_, data) = self.call(read).await;
         assert_eq!(data.len(), 700);
-        // Its own data may be in an older page.
+        // The client's own data may be in an older page.
         for (at, byte) in (offset as usize..).zip(&data) {
             self.check(file, since, "read", |state| state[at] == *byte);
         }
@@ -321,7 +320,7 @@ fn histories(fault: Option<&str>, cases: u32) -> (Result<(), String>, BTreeMap<&
 }
 
 #[test]
-fn what_is_read_by_leave_of_a_delegation_is_never_too_old() {
+fn data_read_under_a_delegation_are_never_too_old() {
     let (result, counted) = histories(None, 60);
     assert_eq!(result, Ok(()));
     for name in ["(read delegations granted)", "joined", "breaks", "DELEGRETURN"] {
@@ -338,14 +337,14 @@ fn what_is_read_by_leave_of_a_delegation_is_never_too_old() {
 }
 
 #[test]
-fn a_server_that_recalls_nothing_is_found_out() {
+fn a_server_without_recalls_is_detected() {
     let (result, _) = histories(Some("no-recall"), 200);
     let wrong = result.expect_err("somebody has read what was too old");
     assert!(wrong.contains("has an older"), "{wrong}");
 }
 
 #[test]
-fn recalls_that_come_twice_or_of_nothing_do_no_harm() {
+fn repeated_or_unfounded_recalls_are_harmless() {
     for (fault, refused) in [("double-recall", false), ("unknown-recall", true)] {
         let (result, counted) = histories(Some(fault), 10);
         assert_eq!(result, Ok(()), "{fault}");
@@ -447,7 +446,7 @@ fn write_by_version_3(address: std::net::SocketAddr) {
 }
 
 #[test]
-fn a_file_is_opened_and_read_again_without_a_request_until_a_client_of_version_3_writes() {
+fn a_file_is_reopened_and_read_without_requests_until_an_nfsv3_client_writes() {
     let server = with_file(None, PATIENCE_NS);
     let address = server.address();
     with_reader(&server, move |mut files, _| async move {
@@ -473,7 +472,7 @@ fn a_file_is_opened_and_read_again_without_a_request_until_a_client_of_version_3
 }
 
 #[test]
-fn a_client_that_never_waits_hears_a_recall_all_the_same() {
+fn a_client_that_never_waits_still_receives_a_recall() {
     let server = with_file(None, PATIENCE_NS);
     let address = server.address();
     with_reader(&server, move |mut files, _| async move {
@@ -488,7 +487,7 @@ fn a_client_that_never_waits_hears_a_recall_all_the_same() {
 }
 
 #[test]
-fn what_was_revoked_is_noticed_with_the_next_request_and_freed() {
+fn a_revoked_delegation_is_noticed_with_the_next_request_and_freed() {
     let server = with_file(Some("silent-recall"), 50 * MS);
     let address = server.address();
     with_reader(&server, move |mut files, _| async move {
@@ -516,7 +515,7 @@ fn what_was_revoked_is_noticed_with_the_next_request_and_freed() {
 }
 
 #[test]
-fn after_a_restart_nothing_is_delegated_and_what_is_read_is_new() {
+fn after_a_restart_there_are_no_delegations_and_new_data_are_read() {
     let server = Rc::new(with_file(None, PATIENCE_NS));
     let own = server.clone();
     with_reader(&server, move |mut files, executor| async move {

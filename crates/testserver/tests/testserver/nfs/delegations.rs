@@ -200,7 +200,7 @@ fn until_done(mut ask: impl FnMut() -> u32) -> u32 {
 }
 
 #[test]
-fn a_client_of_version_3_that_writes_waits_until_readers_have_given_back() {
+fn an_nfsv3_writer_waits_until_readers_have_returned_their_delegations() {
     let server = server(PATIENCE, None);
     let (mut one, mut two) = (Called::new(&server, b"one"), Called::new(&server, b"two"));
     assert_eq!(one.open(READ | WANTS_NONE), Ok(None));
@@ -226,7 +226,7 @@ fn a_client_of_version_3_that_writes_waits_until_readers_have_given_back() {
 }
 
 #[test]
-fn every_change_by_somebody_else_recalls_and_none_of_ones_own() {
+fn every_change_by_another_client_recalls_but_no_own_change_does() {
     let changes: [fn(&mut Raw, FileHandle, FileHandle) -> u32; 5] = [
         |raw, _, file| write(raw, file),
         |raw, _, file| {
@@ -272,7 +272,7 @@ fn every_change_by_somebody_else_recalls_and_none_of_ones_own() {
 }
 
 #[test]
-fn an_open_for_writing_by_another_client_recalls_and_one_for_reading_does_not() {
+fn another_clients_open_for_writing_recalls_but_one_for_reading_does_not() {
     let server = server(PATIENCE, None);
     let (mut one, mut two) = (Called::new(&server, b"one"), Called::new(&server, b"two"));
     let delegated = one.open(READ).expect("opened").expect("delegated");
@@ -286,7 +286,7 @@ fn an_open_for_writing_by_another_client_recalls_and_one_for_reading_does_not() 
 }
 
 #[test]
-fn what_is_not_given_back_in_time_is_revoked_and_its_client_told() {
+fn a_delegation_that_is_not_returned_in_time_is_revoked_and_reported() {
     let server = server(Duration::from_millis(100), None);
     let mut one = Called::new(&server, b"one");
     let delegated = one.open(READ).expect("opened").expect("delegated");
@@ -302,7 +302,7 @@ fn what_is_not_given_back_in_time_is_revoked_and_its_client_told() {
 }
 
 #[test]
-fn a_recall_goes_over_the_connection_that_the_session_is_bound_to() {
+fn a_recall_uses_the_connection_to_which_the_session_is_bound() {
     let server = server(PATIENCE, None);
     let mut one = Called::new(&server, b"one");
     let delegated = one.open(READ).expect("opened").expect("delegated");
@@ -328,7 +328,7 @@ fn a_recall_goes_over_the_connection_that_the_session_is_bound_to() {
 }
 
 #[test]
-fn a_client_that_has_not_understood_a_recall_is_asked_again() {
+fn a_client_that_has_not_accepted_a_recall_is_asked_again() {
     let server = server(PATIENCE, None);
     let mut one = Called::new(&server, b"one");
     let delegated = one.open(READ).expect("opened").expect("delegated");
@@ -348,7 +348,7 @@ fn a_client_that_has_not_understood_a_recall_is_asked_again() {
 }
 
 #[test]
-fn faults_of_recalls_are_committed() {
+fn the_faults_of_recalls_are_injected() {
     let silent = server(Duration::from_millis(50), Some("silent-recall"));
     let mut one = Called::new(&silent, b"one");
     let delegated = one.open(READ).expect("opened").expect("delegated");

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::thread;
 
-/// For faults that end, and for those that never do.
+/// Time limits for faults that end, and for faults that never end.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const SHORT_PATIENCE_NS: u64 = 700_000_000;
 
@@ -112,7 +112,7 @@ fn over_udp(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fau
 }
 
 #[test]
-fn every_fault_costs_what_it_should() {
+fn every_fault_has_the_expected_effect() {
     let content = || Ok(b"0123456789".to_vec());
     let expected = [
         ("delay=5ms", content()),
@@ -163,20 +163,20 @@ fn every_fault_costs_what_it_should() {
     };
     thread::scope(|scope| {
         for version in [VERSIONS[0], VERSIONS[1], UDP] {
-            scope.spawn(move || each(version)); // most of it is waiting
+            scope.spawn(move || each(version)); // The threads mostly wait.
         }
     });
 }
 
 #[test]
-fn a_creation_whose_reply_was_lost_is_answered_from_memory() {
+fn a_creation_whose_reply_was_lost_gets_the_cached_reply() {
     // LOOKUP, then CREATE, which is executed without a reply.
     let (outcome, given_again) = met("lost-reply=2", "3", PATIENCE_NS);
     assert_eq!((outcome, given_again), (Ok(b"0123456789".to_vec()), 1));
 }
 
 #[test]
-fn over_udp_a_creation_whose_reply_was_lost_is_answered_from_memory() {
+fn over_udp_a_creation_whose_reply_was_lost_gets_the_cached_reply() {
     let (outcome, given_again) = met("dropped-reply=2", UDP, PATIENCE_NS);
     assert_eq!((outcome, given_again), (Ok(b"0123456789".to_vec()), 1));
 }

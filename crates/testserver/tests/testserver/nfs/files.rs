@@ -28,7 +28,7 @@ fn read(raw: &mut Raw, file: FileHandle, offset: u64, bytes: u32) -> (Vec<u8>, b
 }
 
 #[test]
-fn what_is_written_is_read_and_the_end_is_told() {
+fn written_data_are_read_back_and_the_end_is_reported() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let root = raw.root();
@@ -65,7 +65,7 @@ fn what_is_written_is_read_and_the_end_is_told() {
 }
 
 #[test]
-fn attributes_are_kept_and_each_change_is_another_time() {
+fn attributes_are_stored_and_each_change_has_a_different_time() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let root = raw.root();
@@ -108,7 +108,7 @@ fn attributes_are_kept_and_each_change_is_another_time() {
 }
 
 #[test]
-fn rights_room_and_sizes_are_told() {
+fn rights_space_and_sizes_are_reported() {
     let options = Options {
         capacity_bytes: 1 << 20,
         max_transfer_bytes: 65_536,

@@ -1,5 +1,4 @@
-//! Clients that break the protocol: calls of every kind are sent with changed bytes, and the server keeps
-//! working.
+//! Clients that violate the protocol: calls of every kind are sent with changed bytes, and the server keeps working.
 
 use super::raw::{server, Raw, EXPORT};
 use dyno_files::Stability;
@@ -120,7 +119,7 @@ fn calls(at: FileHandle) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn whatever_a_call_says_each_is_answered_once_and_within_bounds() {
+fn every_call_is_answered_once_and_within_limits_whatever_it_contains() {
     let mut state = 1_u64;
     let mut random = |below: usize| {
         state = state
@@ -134,7 +133,7 @@ fn whatever_a_call_says_each_is_answered_once_and_within_bounds() {
     let calls = calls(at);
     for _ in 0..ROUNDS {
         let mut record = calls[random(calls.len())].clone();
-        // Rarely in the header, because there is more to break after it; rarely in the handle, which is
+        // Rarely change the header, because there is more to break after it, and rarely the handle, because it is
         // secret.
         let first = [8, 64, 92][random(3)].min(record.len() - 1);
         for _ in 0..=random(3) {
@@ -150,7 +149,7 @@ fn whatever_a_call_says_each_is_answered_once_and_within_bounds() {
             Ok(_) => {
                 let mut records = Records::new(MOST_REPLY_BYTES);
                 let reply = &out[6..];
-                records.room(); // at least enough for a record mark
+                records.room(); // At least enough for a record mark.
                 let mut taken = 0;
                 while taken < reply.len() {
                     let room = records.room();
@@ -177,7 +176,7 @@ fn whatever_a_call_says_each_is_answered_once_and_within_bounds() {
 }
 
 #[test]
-fn a_record_beyond_all_bounds_costs_its_connection_alone() {
+fn a_record_beyond_all_limits_ends_only_its_connection() {
     let server = server();
     let mut other = Raw::connect(server.address());
     let root = other.root();

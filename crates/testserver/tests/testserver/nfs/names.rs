@@ -44,7 +44,7 @@ fn list(
 }
 
 #[test]
-fn a_listing_in_parts_has_each_name_that_stays_once() {
+fn a_listing_in_parts_has_each_remaining_name_once() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let at = raw.root();
@@ -84,7 +84,7 @@ fn a_listing_in_parts_has_each_name_that_stays_once() {
 }
 
 #[test]
-fn renaming_replaces_what_may_be_replaced_and_nothing_else() {
+fn a_rename_replaces_only_what_may_be_replaced() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let root = raw.root();
@@ -140,7 +140,7 @@ fn renaming_replaces_what_may_be_replaced_and_nothing_else() {
 }
 
 #[test]
-fn a_file_lives_as_long_as_it_has_a_name() {
+fn a_file_exists_as_long_as_it_has_a_name() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let root = raw.root();
@@ -192,7 +192,7 @@ fn a_file_lives_as_long_as_it_has_a_name() {
 }
 
 #[test]
-fn creation_is_as_exclusive_as_it_is_asked_to_be() {
+fn a_creation_is_exactly_as_exclusive_as_requested() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let at = raw.root();
@@ -228,7 +228,7 @@ fn creation_is_as_exclusive_as_it_is_asked_to_be() {
 }
 
 #[test]
-fn links_pipes_and_devices_are_what_they_were_made_as() {
+fn links_pipes_and_devices_keep_their_properties() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let at = raw.root();

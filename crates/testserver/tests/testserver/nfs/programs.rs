@@ -82,7 +82,7 @@ fn files_of_one_export_are_not_moved_to_another() {
 }
 
 #[test]
-fn the_portmapper_tells_the_port_of_what_is_served_over_tcp() {
+fn the_portmapper_returns_the_port_of_services_over_tcp() {
     let options = Options {
         portmapper: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         ..Options::on_loopback(EXPORT)
@@ -106,7 +106,7 @@ fn the_portmapper_tells_the_port_of_what_is_served_over_tcp() {
 }
 
 #[test]
-fn what_is_not_served_is_said_to_be_so_and_the_connection_goes_on() {
+fn an_unavailable_program_is_reported_and_the_connection_continues() {
     let server = two_exports();
     let mut raw = Raw::connect(server.address());
     for (program, procedure, unaccepted) in [
@@ -134,7 +134,7 @@ fn what_is_not_served_is_said_to_be_so_and_the_connection_goes_on() {
 }
 
 #[test]
-fn handles_of_others_are_refused() {
+fn handles_of_other_servers_are_refused() {
     let server = two_exports();
     let mut raw = Raw::connect(server.address());
     let root = raw.mount("/a").expect("an export");

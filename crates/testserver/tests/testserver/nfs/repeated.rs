@@ -5,7 +5,7 @@ use dyno_nfs::status::Status;
 use dyno_nfs::wire::{How, Request, SetAttributes};
 
 #[test]
-fn a_call_that_comes_once_more_is_answered_as_before_also_on_another_connection() {
+fn a_repeated_call_gets_the_same_reply_also_on_another_connection() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let at = raw.root();
@@ -50,7 +50,7 @@ fn a_call_that_comes_once_more_is_answered_as_before_also_on_another_connection(
 }
 
 #[test]
-fn a_refusal_is_repeated_and_another_callers_call_is_another() {
+fn a_refusal_is_repeated_but_another_callers_call_is_a_new_one() {
     let server = server();
     let mut raw = Raw::connect(server.address());
     let at = raw.root();

@@ -56,7 +56,7 @@ fn content(raw: &mut Raw, file: FileHandle) -> Vec<u8> {
 }
 
 #[test]
-fn a_restart_takes_unstable_writes_alone_and_changes_the_verifier() {
+fn a_restart_loses_only_unstable_writes_and_changes_the_verifier() {
     let server = server(Flush::Honour);
     let mut raw = Raw::connect(server.address());
     let root = raw.root();
@@ -80,7 +80,7 @@ fn a_restart_takes_unstable_writes_alone_and_changes_the_verifier() {
 }
 
 #[test]
-fn a_server_that_ignores_flushes_loses_what_it_has_confirmed() {
+fn a_server_that_ignores_flushes_loses_acknowledged_data() {
     let server = server(Flush::Ignore);
     let mut raw = Raw::connect(server.address());
     let root = raw.root();
@@ -96,7 +96,7 @@ fn a_server_that_ignores_flushes_loses_what_it_has_confirmed() {
 }
 
 #[test]
-fn with_several_threads_and_again_and_again_it_comes_back_each_time() {
+fn a_server_with_several_threads_survives_repeated_restarts() {
     let options = Options {
         threads: 3,
         fault: Some("restart=1ms".parse().expect("a fault")),
@@ -107,7 +107,7 @@ fn with_several_threads_and_again_and_again_it_comes_back_each_time() {
     while server.restarts() < begun + 5 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    drop(server); // also in the middle of a restart
+    drop(server); // Even in the middle of a restart.
 }
 
 /// Returns the data to write; all pages differ.
@@ -150,7 +150,7 @@ async fn written<F: Files>(files: &mut F, executor: &Executor) -> Handle {
 }
 
 #[test]
-fn a_client_of_ours_writes_again_what_a_restart_has_lost() {
+fn our_client_writes_data_again_that_a_restart_has_lost() {
     VERSIONS.into_iter().for_each(written_again);
 }
 
@@ -177,7 +177,7 @@ fn written_again(version: &str) {
             call(&mut files, &own, &Call::Close { handle }).await;
             files.finish().await.expect("all is written");
             let requests: BTreeMap<_, _> = files.client().requests_by_name().into_iter().collect();
-            // Three would suffice for all of it.
+            // Three writes would suffice for all data.
             assert!(requests["WRITE"] > 3, "{requests:?}");
         });
         executor.run(|| false).expect("the loop runs");

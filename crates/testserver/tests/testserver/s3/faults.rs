@@ -1,9 +1,9 @@
-//! Each fault does what its description says, and to nothing else.
+//! Each fault does what its description says, and affects nothing else.
 
 use super::raw::{server_with_fault, Client};
 use dyno_testserver::s3::faults;
 
-/// Returns a connection to a server with a fault that strikes every second time.
+/// Returns a connection to a server whose fault affects every second request.
 macro_rules! struck {
     ($server:ident, $client:ident, $fault:literal) => {
         let $server = server_with_fault($fault);
@@ -12,12 +12,12 @@ macro_rules! struck {
 }
 
 #[test]
-fn every_listed_fault_is_one_of_those_below() {
+fn every_listed_fault_is_tested_below() {
     assert_eq!(faults().len(), 19);
 }
 
 #[test]
-fn faults_of_writing_are_acknowledged() {
+fn faulty_writes_are_acknowledged() {
     struck!(lost, client, "lost-put=2");
     assert_eq!(
         [client.put("a", b"x").status, client.put("b", b"x").status],
@@ -43,7 +43,7 @@ fn faults_of_writing_are_acknowledged() {
 }
 
 #[test]
-fn faults_of_reading_change_what_is_read() {
+fn faulty_reads_return_wrong_data() {
     struck!(wrong, client, "wrong-content=2");
     client.put("a", b"abcde");
     assert_eq!(
@@ -64,7 +64,7 @@ fn faults_of_reading_change_what_is_read() {
 }
 
 #[test]
-fn faults_of_listings_are_not_marked() {
+fn faulty_listings_have_no_mark() {
     struck!(cut, client, "truncated-list=2");
     client.put("a", b"x");
     client.put("b", b"x");
@@ -87,7 +87,7 @@ fn faults_of_listings_are_not_marked() {
 }
 
 #[test]
-fn refusals_change_nothing() {
+fn refused_requests_change_nothing() {
     struck!(slow, client, "slow-down=2");
     client.put("a", b"x");
     assert!(client.put("b", b"x").is(503, "SlowDown"));
@@ -105,14 +105,14 @@ fn refusals_change_nothing() {
 }
 
 #[test]
-fn faults_of_connections_end_them() {
+fn faults_of_connections_close_them() {
     for (fault, is_stored) in [("close=1", true), ("early-close=1", true), ("garbage=1", true)] {
         let server = server_with_fault(fault);
         let mut client = Client::of(&server);
         client.request("PUT", "/volume1/a", "", b"x");
         let bytes = client.rest();
         assert!(!bytes.windows(4).any(|part| part == b"\r\n\r\n"), "{fault}");
-        // Listings of this server are damaged too; only its counts are not.
+        // This server's listings are damaged, too. Only its counts are reliable.
         let puts = server
             .requests()
             .iter()
@@ -125,6 +125,6 @@ fn faults_of_connections_end_them() {
     let server = server_with_fault("stall");
     let mut client = Client::of(&server);
     client.request("PUT", "/volume1/a", "", b"x");
-    // Buckets are answered as ever, in another connection.
+    // Requests for buckets are answered normally, on another connection.
     assert_eq!(Client::of(&server).ask("HEAD", "/volume1", "", b"").status, 200);
 }

@@ -4,7 +4,7 @@ use super::raw::{server, start, Client};
 use dyno_testserver::s3::{AccessKey, Options};
 
 #[test]
-fn a_request_whose_end_is_unknown_is_refused_and_the_connection_ends() {
+fn a_request_whose_end_is_unknown_is_refused_and_the_connection_closed() {
     let server = server();
     for head in [
         "PUT /volume1/k HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -24,7 +24,7 @@ fn a_request_whose_end_is_unknown_is_refused_and_the_connection_ends() {
 }
 
 #[test]
-fn requests_one_after_the_other_in_one_packet_are_all_answered() {
+fn several_requests_in_one_packet_are_all_answered() {
     let server = server();
     let mut client = Client::of(&server);
     let put = "PUT /volume1/k HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";

@@ -1,4 +1,4 @@
-//! Objects and listings of a server that works as it should.
+//! Objects and listings of a server without a fault.
 
 use super::raw::{server, start, Client};
 use dyno_testserver::s3::{Flush, Options};
@@ -132,7 +132,7 @@ fn every_key_is_listed_once_over_all_pages() {
 }
 
 #[test]
-fn many_keys_are_removed_at_once() {
+fn many_keys_are_deleted_at_once() {
     let server = server();
     let mut client = Client::of(&server);
     client.put("a%26b", b"x");
@@ -163,7 +163,7 @@ fn a_restart_loses_objects_only_if_they_were_not_flushed() {
 }
 
 #[test]
-fn a_full_server_takes_no_more() {
+fn a_full_server_accepts_no_more_objects() {
     let server = start(&Options {
         capacity_bytes: 100,
         ..Options::on_loopback("volume1")

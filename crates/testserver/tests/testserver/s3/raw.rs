@@ -1,11 +1,11 @@
-//! A plain, blocking client that sends requests as they are written, and reads answers with a declared length.
+//! A simple, blocking client that sends requests exactly as given, and reads answers with a declared length.
 
 use dyno_testserver::s3::{Options, Server};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Only so that a failing test ends.
+/// Time limit, so that a failing test ends.
 const GIVE_UP: Duration = Duration::from_secs(20);
 
 pub(super) fn server() -> Server {
@@ -73,7 +73,7 @@ impl Client {
             .expect("the server reads");
     }
 
-    /// Reads an answer; None if the connection ends before the head does.
+    /// Reads an answer. Returns None if the connection ends before the head is complete.
     pub(super) fn try_answer(&mut self, has_body: bool) -> Option<Answer> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {

@@ -36,7 +36,7 @@ fn parts_become_one_object_with_the_etag_of_a_multipart_upload() {
         .ask("POST", &target, "", swapped.as_bytes())
         .is(400, "InvalidPart"));
     let done = client.ask("POST", &target, "", document.as_bytes());
-    // The MD5 of the three MD5s, as `md5sum` has it.
+    // The MD5 of the three MD5s, computed with `md5sum`.
     assert_eq!(
         done.elements("ETag"),
         ["&quot;664acfbb935a00cf57c9f91ad983b354-3&quot;"]
@@ -48,7 +48,7 @@ fn parts_become_one_object_with_the_etag_of_a_multipart_upload() {
 }
 
 #[test]
-fn a_small_part_that_is_not_the_last_is_refused_and_the_upload_stays() {
+fn a_small_part_that_is_not_the_last_is_refused_and_the_upload_continues() {
     let server = server();
     let mut client = Client::of(&server);
     let id = create(&mut client, "k");

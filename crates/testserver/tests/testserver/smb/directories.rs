@@ -30,7 +30,7 @@ fn server(options: Options) -> Arc<Samba> {
     })
 }
 
-/// Returns all breaks that the server has sent: each arrives before the answer to a later request.
+/// Returns all breaks that the server has sent. Each arrives before the answer to a later request.
 async fn breaks(client: &mut Client) -> Vec<Break> {
     assert!(matches!(client.call(&SPACE).await, Ok(Reply::Space(_))));
     std::mem::take(&mut client.breaks)
@@ -47,7 +47,7 @@ async fn opened(client: &mut Client, path: &str) -> Handle {
 }
 
 #[test]
-fn reads_and_the_handle_of_a_directory_are_granted_and_nothing_else() {
+fn only_read_and_handle_caching_of_a_directory_is_granted() {
     let samba = server(server_options());
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -66,7 +66,7 @@ fn reads_and_the_handle_of_a_directory_are_granted_and_nothing_else() {
 }
 
 #[test]
-fn a_lease_that_was_taken_away_is_granted_again_to_whoever_opens_the_directory_once_more() {
+fn a_broken_lease_is_granted_again_on_the_next_open_of_the_directory() {
     let samba = server(server_options());
     run(|executor| async move {
         let mut holder = Client::connect(&executor, &samba).await;
@@ -87,7 +87,7 @@ fn a_lease_that_was_taken_away_is_granted_again_to_whoever_opens_the_directory_o
 }
 
 #[test]
-fn there_are_none_before_smb_3_nor_where_they_are_off_nor_together_with_durable_handles() {
+fn directory_leases_need_smb_3_and_the_option_and_exclude_durable_handles() {
     let old = dyno_smb::Options {
         max_dialect: Dialect::Smb210,
         ..options()
@@ -120,8 +120,7 @@ fn there_are_none_before_smb_3_nor_where_they_are_off_nor_together_with_durable_
     }
 }
 
-/// What a client does in the directory `d`, which has a file `x` and an empty directory `e`; the file `o`
-/// is outside.
+/// Act of a client in the directory `d`, which has a file `x` and an empty directory `e`. The file `o` is outside.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     MakeFile,
@@ -267,7 +266,7 @@ fn check(act: Act, caching: Caching, broken: bool) {
         set_up(&mut holder).await;
         let (handle, ..) = holder.open(&directory("d", caching)).await;
         carry_out(&mut holder, act).await;
-        // The target directory of a move is not the one whose lease is named.
+        // A move names the lease of its source directory, not of its target directory.
         let own = !matches!(act, Act::RenameIn);
         assert_eq!(breaks(&mut holder).await.is_empty(), own, "{act:?} by the holder");
         holder.close(handle).await;
@@ -275,7 +274,7 @@ fn check(act: Act, caching: Caching, broken: bool) {
 }
 
 #[test]
-fn whoever_else_changes_a_directory_takes_its_leases_away() {
+fn a_change_by_another_client_breaks_directory_leases() {
     for act in CHANGES {
         check(act, Caching::READ_HANDLE, true);
         check(act, Caching::READ, true);
@@ -283,14 +282,14 @@ fn whoever_else_changes_a_directory_takes_its_leases_away() {
 }
 
 #[test]
-fn what_changes_nothing_in_a_directory_leaves_its_leases() {
+fn an_act_that_changes_nothing_in_a_directory_breaks_no_lease() {
     for act in HARMLESS {
         check(act, Caching::READ_HANDLE, false);
     }
 }
 
 #[test]
-fn a_directory_is_removed_once_its_handle_was_given_back() {
+fn a_directory_is_removed_once_its_handle_was_closed() {
     let samba = server(server_options());
     run(|executor| async move {
         let mut holder = Client::connect(&executor, &samba).await;
@@ -315,7 +314,7 @@ fn a_directory_is_removed_once_its_handle_was_given_back() {
 }
 
 #[test]
-fn with_the_fault_a_directory_is_changed_behind_the_holders_back_and_a_file_is_not() {
+fn with_the_fault_directories_change_without_a_break_but_files_do_not() {
     let samba = server(Options {
         fault: Some("no-directory-breaks".parse().expect("a fault")),
         ..server_options()
@@ -342,7 +341,7 @@ fn with_the_fault_a_directory_is_changed_behind_the_holders_back_and_a_file_is_n
 }
 
 #[test]
-fn a_listing_through_the_handle_of_a_lease_takes_half_the_requests_and_begins_anew_each_time() {
+fn a_listing_through_a_leased_handle_needs_half_the_requests_and_restarts_each_time() {
     let samba = server(server_options());
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;

@@ -17,8 +17,8 @@ const KEY: LeaseKey = LeaseKey(0x5eed);
 const EXPERT_ERROR: u32 = 0x0080_0000;
 const DIALECTS: [Dialect; 3] = [Dialect::Smb300, Dialect::Smb302, Dialect::Smb311];
 
-/// A client leases a directory, lists it, and changes it under the lease; another one changes it, and the
-/// first returns the lease.
+/// A client leases a directory, lists it, and changes it under the lease. Then another client changes it, and the first
+/// returns the lease.
 async fn exchange(holder: &mut Client, other: &mut Client, directory: &str) {
     holder.make_directory(directory).await;
     let open = Open {
@@ -46,7 +46,7 @@ async fn exchange(holder: &mut Client, other: &mut Client, directory: &str) {
 }
 
 #[test]
-fn a_dissector_finds_leases_of_directories_as_they_were_and_no_fault() {
+fn a_dissector_finds_directory_leases_as_they_were_and_no_error() {
     if find_program("dumpcap").is_none() || find_program("tshark").is_none() {
         return eprintln!("skipped: dumpcap and tshark (Debian package tshark) are not installed");
     }
@@ -58,7 +58,7 @@ fn a_dissector_finds_leases_of_directories_as_they_were_and_no_fault() {
     let namespace_file = namespace.file();
     let working = std::thread::spawn(move || {
         enter(&namespace_file);
-        // Its threads run in the namespace of the thread that starts them.
+        // The server's threads run in the namespace of the thread that starts them.
         let samba = Samba::with(&Options {
             bind: SocketAddr::from((ADDRESS, PORT)),
             ..server_options()
@@ -95,7 +95,7 @@ fn a_dissector_finds_leases_of_directories_as_they_were_and_no_fault() {
     let named = dissected.values(set, "smb2.lease.parent_lease_key");
     assert_eq!(named.len(), DIALECTS.len() * 4, "{named:?}");
     assert!(named.iter().all(|key| key.starts_with("00005eed")), "{named:?}");
-    // Notification, acknowledgement and its response.
+    // A break notification, its acknowledgement, and the response to that.
     let breaks = dissected.values("smb2.cmd == 18", "frame.number");
     assert_eq!(breaks.len(), DIALECTS.len() * 3);
     let leasing = dissected.values(

@@ -1,4 +1,4 @@
-//! Durable handles, as this project's client requests them and this server keeps them.
+//! Durable handles that this project's client requests and this server keeps.
 
 use super::client::{create, existing, fresh_path, options as client_options, pattern, run, Client};
 use super::samba::server_options;
@@ -89,7 +89,7 @@ fn with_dialect(max_dialect: Dialect) -> ClientOptions {
 }
 
 #[test]
-fn a_cut_connection_costs_no_handle_whatever_the_dialect_and_protection() {
+fn a_cut_connection_loses_no_handle_with_any_dialect_and_protection() {
     let oplocks_alone = Options {
         leases: false,
         ..server_options()
@@ -123,7 +123,7 @@ fn a_cut_connection_costs_no_handle_whatever_the_dialect_and_protection() {
 }
 
 #[test]
-fn what_was_not_answered_is_sent_once_more_and_done_once() {
+fn an_unanswered_call_is_sent_again_and_executed_once() {
     run(|executor| async move {
         let mut kept = Kept::open(&executor, server_options(), client_options()).await;
         for number in 2..6 {
@@ -145,7 +145,7 @@ fn what_was_not_answered_is_sent_once_more_and_done_once() {
 }
 
 #[test]
-fn a_restart_is_outlived_by_persistent_handles_alone() {
+fn only_persistent_handles_survive_a_restart() {
     for continuously_available in [true, false] {
         let options = Options {
             continuously_available,
@@ -169,7 +169,7 @@ fn a_restart_is_outlived_by_persistent_handles_alone() {
 }
 
 #[test]
-fn a_server_that_forgets_or_undoes_is_found_out() {
+fn a_server_that_forgets_handles_or_undoes_writes_is_detected() {
     let faulty = |name: &str| Options {
         fault: Some(name.parse().expect("a fault")),
         ..server_options()
@@ -185,12 +185,12 @@ fn a_server_that_forgets_or_undoes_is_found_out() {
         let mut kept = Kept::open(&executor, undoes, client_options()).await;
         kept.write(7).await.expect("room");
         kept.server.cut_connections();
-        kept.check_goes_on().await; // with the content before that write
+        kept.check_goes_on().await; // With the content before that write.
     });
 }
 
 #[test]
-fn who_asks_for_no_durable_handle_loses_it_with_the_connection() {
+fn a_client_without_durable_handles_loses_them_with_the_connection() {
     run(|executor| async move {
         let mut kept = Kept::open(&executor, server_options(), client_options()).await;
         let plain = ClientOptions {
@@ -202,7 +202,7 @@ fn who_asks_for_no_durable_handle_loses_it_with_the_connection() {
         kept.server.cut_connections();
         let begun = client.session.begin(&Call::QueryHandle { handle }).await;
         assert!(begun.is_err() || client.session.next().await.is_err());
-        // Its open did not close the other client's.
+        // The new open did not close the other client's.
         kept.check_goes_on().await;
     });
 }

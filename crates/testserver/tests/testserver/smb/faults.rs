@@ -71,7 +71,7 @@ fn check(name: &'static str, expected: Result<&'static [u8], Fault>) {
 }
 
 #[test]
-fn every_fault_costs_what_it_should() {
+fn every_fault_has_the_expected_effect() {
     for (name, expected) in [
         ("delay=5ms", Ok(&b"0123456789"[..])),
         ("stall", Err(Fault::ResponseTimeout)),
@@ -97,7 +97,7 @@ fn every_fault_costs_what_it_should() {
 }
 
 #[test]
-fn without_credits_a_session_ends_when_it_has_used_up_its_own() {
+fn without_new_credits_a_session_ends_when_its_own_are_used_up() {
     let samba = Samba::with(&Options {
         fault: Some("no-credit".parse().expect("a fault")),
         ..server_options()
@@ -116,7 +116,7 @@ fn without_credits_a_session_ends_when_it_has_used_up_its_own() {
 }
 
 #[test]
-fn without_breaks_a_holder_is_told_nothing_when_another_writes() {
+fn without_breaks_a_holder_is_not_notified_of_another_clients_write() {
     let samba = Samba::with(&Options {
         fault: Some("no-breaks".parse().expect("a fault")),
         ..server_options()

@@ -9,7 +9,7 @@ use dyno_testserver::smb::Options;
 const NAMES: usize = 3000;
 
 #[test]
-fn a_mebibyte_is_read_as_it_was_written_in_one_piece_or_many() {
+fn a_mebibyte_is_read_back_in_one_piece_or_many() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -46,7 +46,7 @@ fn a_mebibyte_is_read_as_it_was_written_in_one_piece_or_many() {
 }
 
 #[test]
-fn a_directory_of_3000_names_is_listed_whole_and_by_pattern() {
+fn a_directory_of_3000_names_is_listed_completely_and_by_pattern() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;
@@ -109,7 +109,7 @@ fn names_are_found_in_any_case_and_never_replaced_by_another() {
 }
 
 #[test]
-fn a_full_server_says_so_and_has_room_again_when_files_go() {
+fn a_full_server_reports_it_and_has_space_again_after_deletions() {
     let samba = Samba::with(&Options {
         capacity_bytes: 1 << 20,
         ..server_options()
@@ -139,7 +139,7 @@ fn a_full_server_says_so_and_has_room_again_when_files_go() {
 }
 
 #[test]
-fn requests_are_counted_as_the_client_counts_them() {
+fn server_and_client_count_the_same_requests() {
     let samba = Samba::with(&server_options());
     run(|executor| async move {
         let mut client = Client::connect(&executor, &samba).await;

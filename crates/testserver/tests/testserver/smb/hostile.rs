@@ -1,5 +1,5 @@
-//! Clients that break the protocol: a recorded session is sent again with changed bytes, and the server
-//! keeps working.
+//! Clients that violate the protocol: a recorded session is sent again with changed bytes, and the server keeps
+//! working.
 
 use super::client::{create, run, Client};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Stability};
@@ -128,7 +128,7 @@ fn frames(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
 }
 
 #[test]
-fn whatever_is_sent_the_server_neither_stops_nor_keeps_a_file_open() {
+fn whatever_is_sent_the_server_keeps_running_and_leaves_no_file_open() {
     let recorded = recording();
     let places = frames(&recorded);
     assert!(places.len() > 20);
@@ -160,6 +160,6 @@ fn whatever_is_sent_the_server_neither_stops_nor_keeps_a_file_open() {
         assert!(answer.get(4..8) == Some(b"\xfeSMB"), "round {round}");
         assert_eq!(server.open_files(), 0, "round {round}");
     }
-    // Most sessions got to their end, so that messages after the log-on were tested.
+    // Most sessions reached their end, so that messages after the log-on were tested.
     assert!(whole > 4000 && longest > whole / 2, "{longest} of {whole}");
 }

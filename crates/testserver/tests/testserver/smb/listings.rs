@@ -1,7 +1,7 @@
-//! Two and three of this project's clients keep listings and look-ups under directory leases of a real
-//! server: none is ever older than the rules allow. Acts run one after the other; before each act, its
-//! client has received an answer from the server since the previous act, and therefore every break sent
-//! before. So its result must equal the current state of the directory. PROPTEST_CASES lengthens the run.
+//! Two and three of this project's clients keep listings and look-ups under directory leases of a real server. None is
+//! ever older than the rules allow. Acts run one after the other. Between two acts, the client of the next act receives
+//! an answer from the server, and with it every break sent before. So the result of the act must equal the current
+//! state of the directory. PROPTEST_CASES lengthens the run.
 
 use super::client::{fresh_number, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -186,7 +186,7 @@ impl User {
         }
     }
 
-    /// Creates or truncates a file, and writes all of it; after the close, the server has the data.
+    /// Creates or truncates a file, and writes all of it. After the close, the server has the data.
     async fn write(&mut self, name: Name, bytes: u32) {
         let path = self.stage.path(name);
         let (access, disposition) = (Access::ReadWrite, Disposition::OverwriteIf);
@@ -209,7 +209,7 @@ impl User {
         self.call(Call::QuerySpace { directory: "" }).await;
     }
 
-    /// Runs the client's steps in their turn; returns its leases when another client waits for them.
+    /// Runs the client's steps in their turn. Gives up its leases when another client waits for them.
     async fn play(mut self, number: usize) -> CacheCounts {
         self.be_patient();
         self.files.connect().await.expect("a session");
@@ -280,7 +280,7 @@ fn played(
     wrong.map_or(Ok(()), Err)
 }
 
-/// What the histories of a property achieved, to detect a run in which nothing was cached or broken.
+/// What happened in the histories of a property. It reveals a run in which nothing was cached or broken.
 #[derive(Debug, Default)]
 struct Seen {
     histories: u64,
@@ -322,7 +322,7 @@ fn check(clients: usize, fault: Option<&str>) -> (Result<(), String>, Seen) {
 }
 
 #[test]
-fn no_client_of_two_or_three_is_told_of_a_directory_as_it_was_before_a_change() {
+fn no_client_of_two_or_three_gets_a_listing_older_than_a_change() {
     for clients in [2, 3] {
         let (found, seen) = check(clients, None);
         assert_eq!(found, Ok(()), "{clients} clients");
@@ -334,7 +334,7 @@ fn no_client_of_two_or_three_is_told_of_a_directory_as_it_was_before_a_change() 
 }
 
 #[test]
-fn a_server_that_takes_no_lease_of_a_directory_away_is_found_to_give_stale_listings() {
+fn a_server_that_breaks_no_directory_lease_is_found_to_give_stale_listings() {
     for clients in [2, 3] {
         let (found, seen) = check(clients, Some("no-directory-breaks"));
         let wrong = found.expect_err("it is found");

@@ -1,5 +1,4 @@
-//! The reference server in place of the smbd in the client's own tests, so that both servers pass the same
-//! tests.
+//! Replaces smbd by the reference server in the client's own tests, so that both servers pass the same tests.
 
 use dyno_testserver::smb::{Options, Server};
 use std::net::SocketAddr;
@@ -33,8 +32,8 @@ impl Samba {
         })
     }
 
-    /// Returns the server that most tests share; it ends when no test uses it. It has two threads, because
-    /// breaks pass between threads.
+    /// Returns the server that most tests share. It ends when no test uses it. It has two threads, because breaks pass
+    /// between threads.
     pub fn shared() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Samba>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

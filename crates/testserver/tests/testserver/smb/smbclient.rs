@@ -1,5 +1,5 @@
-//! An independent client, Samba's smbclient, with every dialect and protection. Skipped if it is not
-//! installed.
+//! Tests with an independent client, Samba's smbclient, with every dialect and protection. They are skipped if
+//! smbclient is not installed.
 
 use dyno_testserver::smb::{Dialect, Encryption, Options, Server, Signing};
 use std::fs;
@@ -86,7 +86,7 @@ fn every_dialect_serves_an_independent_client() {
 }
 
 #[test]
-fn signed_and_encrypted_as_the_client_wishes_and_as_the_server_insists() {
+fn messages_are_signed_and_encrypted_if_the_client_wishes_or_the_server_requires_it() {
     for dialect in ["SMB2_02", "SMB3_00", "SMB3_11"] {
         let sign = ["-m", dialect, "--client-protection=sign"];
         check(&format!("sign-{dialect}"), &options(), &sign);
@@ -112,7 +112,7 @@ fn signed_and_encrypted_as_the_client_wishes_and_as_the_server_insists() {
 }
 
 #[test]
-fn who_is_not_the_user_or_does_not_encrypt_is_refused() {
+fn a_client_with_a_wrong_user_or_without_encryption_is_refused() {
     if !is_installed() {
         return;
     }
@@ -133,7 +133,7 @@ fn who_is_not_the_user_or_does_not_encrypt_is_refused() {
 }
 
 #[test]
-fn only_the_dialects_that_were_asked_for_are_spoken() {
+fn only_the_configured_dialects_are_spoken() {
     if !is_installed() {
         return;
     }
@@ -171,7 +171,7 @@ fn the_shares_are_listed() {
 }
 
 #[test]
-fn who_does_not_know_yet_whether_smb_2_is_spoken_asks_by_smb_1() {
+fn a_client_may_ask_for_smb_2_with_an_smb_1_negotiate() {
     if !is_installed() {
         return;
     }
@@ -196,13 +196,13 @@ fn who_does_not_know_yet_whether_smb_2_is_spoken_asks_by_smb_1() {
 }
 
 #[test]
-fn the_server_copies_by_itself() {
+fn the_server_copies_ranges_by_itself() {
     if !is_installed() {
         return;
     }
     let server = Server::start(&options()).expect("it starts");
     let place = directory("scopy");
-    // More than one request may copy, and not a multiple of the maximum range.
+    // More data than one request may copy, and not a multiple of the maximum range.
     let content: Vec<u8> = (0..17_500_000_u32).map(|index| (index / 7) as u8).collect();
     fs::write(place.join("sent"), &content).expect("a file");
     let sent = format!("lcd {}; put sent", place.display());
@@ -225,7 +225,7 @@ fn requests(server: &Server, command: &str) -> u64 {
 }
 
 #[test]
-fn a_guest_is_let_in_where_there_is_no_user() {
+fn a_guest_is_accepted_if_there_is_no_user() {
     if !is_installed() {
         return;
     }

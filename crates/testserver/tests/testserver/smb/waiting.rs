@@ -1,4 +1,5 @@
-//! Requests that wait for others: a holder that never acknowledges, one that disconnects, a lock.
+//! Requests that wait for other clients: for a holder that never acknowledges, for one that disconnects, and for a
+//! lock.
 
 use super::client::{beside, create, existing, fault, fresh_path, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -17,7 +18,7 @@ async fn open_for_writing(mut client: Client, path: String) -> u64 {
 }
 
 #[test]
-fn whoever_never_answers_a_break_keeps_others_waiting_just_so_long_and_has_nothing_left() {
+fn a_holder_that_never_answers_a_break_delays_others_only_until_the_timeout_and_loses_its_caching() {
     let samba = Samba::with(&Options {
         break_timeout_ns: PATIENCE_NS,
         ..server_options()
@@ -39,7 +40,7 @@ fn whoever_never_answers_a_break_keeps_others_waiting_just_so_long_and_has_nothi
                 .expect("a break");
             let waited_ns = second.join().expect("it opens");
             assert!(waited_ns >= PATIENCE_NS, "{waited_ns}");
-            // Too late: there is nothing left to acknowledge, and nothing happens.
+            // This is too late: there is nothing left to acknowledge, and nothing happens.
             let late = first.session.acknowledge(broken.grant, broken.to).await;
             late.expect("the session goes on");
             first.close(handle).await;
@@ -50,7 +51,7 @@ fn whoever_never_answers_a_break_keeps_others_waiting_just_so_long_and_has_nothi
 }
 
 #[test]
-fn a_holder_that_leaves_without_a_word_is_waited_for_no_longer() {
+fn a_holder_that_disconnects_is_no_longer_waited_for() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;
@@ -71,7 +72,7 @@ fn a_holder_that_leaves_without_a_word_is_waited_for_no_longer() {
 }
 
 #[test]
-fn a_handle_kept_for_later_is_closed_before_the_file_is_renamed_or_deleted() {
+fn a_handle_kept_for_reuse_is_closed_before_its_file_is_renamed_or_deleted() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         for (key, delete) in [(11, false), (12, true)] {
@@ -110,7 +111,7 @@ fn a_handle_kept_for_later_is_closed_before_the_file_is_renamed_or_deleted() {
 }
 
 #[test]
-fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
+fn a_locked_range_is_denied_to_others_until_it_is_unlocked() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;
@@ -150,7 +151,7 @@ fn a_locked_range_is_denied_to_others_until_it_is_given_back() {
 }
 
 #[test]
-fn a_file_to_be_deleted_with_its_last_handle_is_nobodys_any_more() {
+fn a_file_marked_for_deletion_can_no_longer_be_opened() {
     let Some(samba) = Samba::shared() else { return };
     run(|executor| async move {
         let mut first = Client::connect(&executor, &samba).await;

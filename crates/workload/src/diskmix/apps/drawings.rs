@@ -10,7 +10,7 @@ const PIECES: [u32; 3] = [21, 9, 8];
 const PIECE_BYTES: u32 = 8192;
 /// Sizes of the notes written to a drawing before each later save. Seen.
 const NOTE_BYTES: [u32; 2] = [510, 168];
-/// Opens of each library, only for its size. Seen.
+/// Number of times that each library is opened only for its size. Seen.
 const LIBRARY_OPENS: u32 = 3;
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
@@ -42,7 +42,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     }
 }
 
-/// Opens each library for its size, in rounds; meanwhile creates and removes the marker twice.
+/// Opens each library for its size, in rounds. Meanwhile, creates and removes the marker twice.
 fn ask_libraries(draft: &mut Draft<'_>, libraries: &[PathId], marker: PathId) {
     for round in 0..LIBRARY_OPENS {
         for (number, &library) in libraries.iter().enumerate() {

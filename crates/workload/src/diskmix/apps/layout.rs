@@ -5,10 +5,9 @@ use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::LAYOUT_PRINTED;
 use crate::{Intent, PathId};
 
-/// The long name: an open is tried for each of its 49 prefixes. With the writability tests, 85 opens fail, as
-/// seen.
+/// Long name. An open is tried for each of its 49 prefixes. Seen: together with the writability tests, 85 opens fail.
 const LONG_NAME: &str = "yearly-overview-of-all-branches-with-figures-plus";
-/// Writability tests: 36, seen, including the print's.
+/// Number of writability tests without the one of the print. Seen: 36 with it.
 const TRIALS: u32 = 35;
 const SIGNATURE_BYTES: u32 = 24;
 

@@ -1,12 +1,12 @@
-//! A word processor: edits two letters and saves them twice each, under an owner's lock file; views a third.
+//! A word processor: edits two letters under an owner's lock file, saves each twice, and views a third letter.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{LETTERS, LETTERS_GROWN, LETTERS_LOCK_BYTES};
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId, Slot};
 
-/// Large pieces of a save that are rewritten before its header; the first save has one less. A choice: in
-/// capture 4, no in-place writes larger than a sector passed the cache.
+/// Large pieces of a save that are rewritten before its header. The first save has one less. A choice: in capture 4, no
+/// in-place writes larger than a sector passed the cache.
 const SAVED_AGAIN: [u32; 4] = [3_000, 4_096, 4_096, 5_000];
 const TIMES_OF_SAVE: u32 = 4;
 
@@ -89,7 +89,7 @@ fn save(draft: &mut Draft<'_>, temporary: PathId, aside: &[(PathId, PathId)], ta
     draft.rename(temporary, target);
 }
 
-/// Rewrites the document behind its header. The document becomes longer.
+/// Rewrites the document after its header. The document becomes longer.
 fn grow(draft: &mut Draft<'_>, slot: Slot, session: usize) {
     let mut place = Place::At(u64::from(SECTOR_BYTES));
     for &bytes in LETTERS_GROWN[session] {

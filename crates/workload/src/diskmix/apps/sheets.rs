@@ -5,8 +5,8 @@ use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{SHEETS, SHEETS_PRINTED};
 use crate::{Intent, PathId};
 
-/// Lengths of read runs in one record each, all in the first workbook. Seen; the overlap of the runs is
-/// derived from the pages that passed the client's cache.
+/// Lengths of two read runs, each in one record of the first workbook. Seen. The overlap of the runs is derived from
+/// the pages that passed the client's cache.
 const LONG_READS: [u32; 2] = [60, 83];
 const RECORD_BYTES: u32 = 2048;
 /// Size of a workbook's header, and of writes in place.

@@ -6,7 +6,8 @@ use crate::diskmix::facts::SLIDES;
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId};
 
-/// Weight of the add-in among the remaining reads; the other files have a weight of some 130. About 1,610 reads, seen.
+/// Weight of the add-in for distributing the remaining reads. The other files together have a weight of some 130. Seen:
+/// about 1,610 reads.
 const ADDIN_WEIGHT: u32 = 930;
 /// Longest run of reads of the add-in. Seen.
 const ADDIN_RUN: u32 = 88;
@@ -36,7 +37,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     draft.close(slot);
 }
 
-/// Opens each presentation seven times, in rounds; between the rounds, creates and deletes an empty file.
+/// Opens each presentation seven times, in rounds. Between the rounds, creates and deletes an empty file.
 fn look_through(draft: &mut Draft<'_>, presentations: &[PathId]) {
     let trial = draft.file("try.tmp");
     for &path in presentations {
@@ -64,7 +65,7 @@ fn look_through(draft: &mut Draft<'_>, presentations: &[PathId]) {
 fn load(draft: &mut Draft<'_>, addin: PathId) {
     let slot = draft.open(addin, Intent::Read);
     draft.read(slot, Place::At(0), SECTOR_BYTES);
-    // One long run; the tables determine the others.
+    // Read one long run. The tables determine the other runs.
     draft.read(slot, Place::Seek, SECTOR_BYTES);
     for _ in 1..ADDIN_RUN {
         draft.read(slot, Place::Next, SECTOR_BYTES);
@@ -113,7 +114,7 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     );
 }
 
-/// Edits in place: bursts of small writes; sometimes flushes the header separately.
+/// Edits in place: writes bursts of small pieces, and sometimes flushes the header separately.
 fn edit(draft: &mut Draft<'_>, path: PathId, commits: u32) {
     let slot = draft.structured(path, Intent::Edit, 3);
     if commits > 1 {

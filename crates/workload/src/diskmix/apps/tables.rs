@@ -1,5 +1,5 @@
-//! A database of table files: each of its four tables has five files, which are opened together, read at
-//! their headers, and closed again; queries write their results to separate files.
+//! A database of table files. Each of its four tables has five files. They are opened together, their headers are read,
+//! and they are closed again. Queries write their results to separate files.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{Made, TABLES};
@@ -7,17 +7,18 @@ use crate::{Intent, PathId, Slot};
 
 /// Queries, with one result each.
 const QUERIES: usize = TABLES.len();
-/// Tables per query. A choice: up to twenty files are open at once (seen), and of 390 opens, some 150 remain if files
-/// that are reopened before the next delete count once (seen in capture 4).
+/// Tables per query. A choice. Up to twenty files are open at once (seen). Of 390 opens, some 150 remain if files that
+/// are reopened before the next delete count once (seen in capture 4).
 const TABLES_USED: [usize; QUERIES] = [1, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1];
-/// Opens of a table with its companions. Each query also opens one table first, to inspect it. 76 in total, seen.
+/// Number of times that a table is opened with its companions. Each query also opens one table first, to inspect it.
+/// Seen: 76 in total.
 const OPENINGS: usize = 76 - QUERIES;
 /// Files per table: data, index, two of a second index, large fields.
 const FILES_OF_TABLE: usize = 5;
-/// Opens after which the last companion is reopened. Derived: 390 opens, of which 76 + 4 x 59 are of tables,
+/// Number of opens after which the last companion is reopened. Derived: 390 opens, of which 76 + 4 x 59 are of tables,
 /// and 38 of results.
 const AGAIN: usize = 40;
-/// Reopens that read from the start. Derived: 345 of all handles do, 308 of them a whole header.
+/// Number of reopens that read from the start. Derived: 345 of all handles do so, 308 of which read a whole header.
 const BEGUN: usize = 37;
 /// Size of a header read. Seen.
 const HEADER_BYTES: u32 = 511;
@@ -37,16 +38,16 @@ const RENAMED: usize = 8;
 const DURABLE: [usize; 6] = [1, 4, 6, 7, 9, 12];
 /// Results that are opened for a query of their times before deletion: nine, seen.
 const ASKED_AT_LAST: [usize; 9] = [1, 4, 6, 7, 9, 12, 13, 15, 16];
-/// Results without a query of their times on filling. Derived: ten have one.
+/// Results whose times are not queried while they are filled. Derived: those of ten are queried.
 const NOT_ASKED: [usize; 7] = [2, 3, 5, 8, 10, 11, 14];
-/// Opens that change the header of the data file, and opens that change the header of the first companion. Derived from
-/// the pages written in capture 4.
+/// Number of opens that change the header of the data file, and number that change the header of the first companion.
+/// Derived from the pages written in capture 4.
 const CHANGED: usize = 7;
 const INDEX_CHANGED: usize = 6;
-/// Queries that first scan a table in large pieces. Derived: of 72 reads of 16 KiB in capture 2, eight passed
+/// Number of queries that first scan a table in large pieces. Derived: of 72 reads of 16 KiB in capture 2, eight passed
 /// the cache in capture 4.
 const SCANS: usize = 8;
-/// The first scans, which change something across the end of a page. Derived: three writes of two pages.
+/// Number of scans, the first ones, that change something across the end of a page. Derived: three writes of two pages.
 const WIDE_CHANGES: usize = 3;
 
 /// Number of openings, reopens and scans so far.
@@ -120,7 +121,7 @@ fn open_tables(draft: &mut Draft<'_>, tables: &[&[PathId]], most: usize, counts:
 fn open_table(draft: &mut Draft<'_>, files: &[PathId], counts: &mut Counts) -> Vec<Slot> {
     let data = draft.open(files[0], Intent::Edit);
     draft.read(data, Place::At(0), HEADER_BYTES);
-    // Before or after the other reads: at the rate that best matches both the tables of offsets and of
+    // Read the block before or after the other reads, at the rate that best matches the tables of offsets and of
     // relations.
     let block_first = counts.openings % 3 == 2;
     if block_first {
@@ -193,8 +194,8 @@ fn make_result(draft: &mut Draft<'_>, number: usize) -> PathId {
     path
 }
 
-/// Writes the rest of a result that is a table, and flushes it if it is in `DURABLE`. The header of one that is larger
-/// than a block is changed once more at the end.
+/// Writes the rest of a result that is a table, and flushes it if it is in `DURABLE`. If the result is larger than a
+/// block, its header is changed once more at the end.
 fn finish_result(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let made = &TABLES[number];
     if is_table(made) {
@@ -232,7 +233,7 @@ fn finish_result(draft: &mut Draft<'_>, path: PathId, number: usize) {
     }
 }
 
-/// Returns whether a result is a table; the others are one-piece lists of values or large fields.
+/// Returns whether a result is a table. The others are lists of values or large fields, in one piece.
 fn is_table(made: &Made) -> bool {
     made.pieces[0] == BLOCK_BYTES
 }

@@ -45,7 +45,7 @@ fn check(server: &Server, level: LevelSpec) -> LevelTally {
 }
 
 #[test]
-fn threads_of_a_client_share_connections_of_so_many_streams() {
+fn threads_of_a_client_share_connections_with_the_configured_number_of_streams() {
     for (threads, streams, connections) in [(1, 1, 2), (10, 10, 2), (10, 4, 6), (3, 100, 2)] {
         let server = answering(|peer, stream| peer.send(&hello(stream)));
         let level = LevelSpec {
@@ -60,7 +60,7 @@ fn threads_of_a_client_share_connections_of_so_many_streams() {
 }
 
 #[test]
-fn what_a_server_may_do_is_understood() {
+fn all_permitted_server_behaviour_is_understood() {
     let server = answering(|peer, stream| {
         let mut head = STATUS_200.to_vec();
         head.extend(field("content-length", "5"));
@@ -117,7 +117,7 @@ fn what_a_server_may_do_is_understood() {
 }
 
 #[test]
-fn windows_are_given_back_so_that_a_large_body_comes_whole() {
+fn windows_are_returned_so_that_a_large_body_arrives_completely() {
     const BODY: usize = 6 << 20;
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
@@ -179,7 +179,7 @@ fn base64_of_ones(bytes: usize) -> String {
 }
 
 #[test]
-fn a_request_has_its_body_within_the_servers_window() {
+fn a_request_body_is_sent_within_the_servers_window() {
     const BODY: usize = 99_999;
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &setting(4, 1000)) else {
@@ -261,7 +261,7 @@ fn no_more_streams_are_open_than_the_server_allows() {
 }
 
 #[test]
-fn streams_that_a_leaving_server_did_not_process_are_asked_again_on_a_new_connection() {
+fn streams_that_a_leaving_server_did_not_process_are_repeated_on_a_new_connection() {
     // As nginx does after `keepalive_requests`: GOAWAY, and answers on the streams up to the last one.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
@@ -302,7 +302,7 @@ fn streams(tally: &LevelTally) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn streams_that_were_refused_are_asked_again_and_counted_by_name() {
+fn refused_streams_are_repeated_and_counted_by_name() {
     // Two refusals before each answer.
     let refused = Arc::new(AtomicU64::new(0));
     let seen = refused.clone();
@@ -329,7 +329,7 @@ fn streams_that_were_refused_are_asked_again_and_counted_by_name() {
 }
 
 #[test]
-fn the_time_of_a_request_that_was_refused_counts_from_its_first_stream() {
+fn the_time_of_a_refused_request_counts_from_its_first_stream() {
     const HELD: Duration = Duration::from_millis(60);
     let server = answering(|peer, stream| {
         if stream == 1 {
@@ -343,7 +343,7 @@ fn the_time_of_a_request_that_was_refused_counts_from_its_first_stream() {
     assert!(u128::from(tally.response_time.max()) >= HELD.as_nanos());
 }
 
-/// As `check`, for a server that refused this many streams.
+/// Like `check`, for a server that refused this many streams.
 fn check_but_refused(server: &Server, level: LevelSpec, refused: u64) -> LevelTally {
     let tally = run(level);
     assert_eq!(faults(&tally), []);
@@ -356,7 +356,7 @@ fn check_but_refused(server: &Server, level: LevelSpec, refused: u64) -> LevelTa
 }
 
 #[test]
-fn streams_opened_before_the_limit_was_known_are_asked_again_within_it() {
+fn streams_opened_before_the_limit_was_known_are_repeated_within_it() {
     const LIMIT: usize = 4;
     const THREADS: usize = 50;
     // Like nginx: streams beyond the limit are refused, from the first one on.
@@ -389,7 +389,7 @@ fn streams_opened_before_the_limit_was_known_are_asked_again_within_it() {
 }
 
 #[test]
-fn threads_that_wait_for_room_get_it_in_the_order_in_which_they_came() {
+fn threads_get_streams_in_the_order_in_which_they_began_to_wait() {
     const THREADS: usize = 5;
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
@@ -419,7 +419,7 @@ fn threads_that_wait_for_room_get_it_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_new_connection_begins_with_the_limit_of_the_last_one() {
+fn a_new_connection_starts_with_the_limit_of_the_last_one() {
     // Like nginx, which closes each connection after a number of requests.
     const LIMIT: usize = 2;
     const THREADS: usize = 8;
@@ -465,7 +465,7 @@ fn a_new_connection_begins_with_the_limit_of_the_last_one() {
 }
 
 #[test]
-fn a_connection_that_ended_while_nothing_was_asked_is_made_again() {
+fn a_connection_that_ended_while_idle_is_replaced() {
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;
@@ -483,7 +483,7 @@ fn a_connection_that_ended_while_nothing_was_asked_is_made_again() {
 }
 
 #[test]
-fn a_server_without_a_table_for_headers_gets_none() {
+fn a_server_without_a_dynamic_table_gets_no_table_entries() {
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &setting(1, 0)) else {
             return;
@@ -510,7 +510,7 @@ fn a_server_without_a_table_for_headers_gets_none() {
 }
 
 #[test]
-fn a_late_answer_is_an_error_of_its_stream_alone() {
+fn a_late_answer_is_an_error_of_its_own_stream_only() {
     let server = answering(|peer, stream| {
         if stream != 3 {
             peer.send(&hello(stream));

@@ -231,7 +231,7 @@ fn farewell(last: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// As `check`, for clients that need not send a particular code.
+/// Like `check`, for clients that need not send a particular code.
 fn check_end(name: &'static str, fault: Fault, words: &'static str, abuse: Abuse) {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
@@ -256,7 +256,7 @@ fn check_end(name: &'static str, fault: Fault, words: &'static str, abuse: Abuse
 }
 
 #[test]
-fn a_server_that_ends_says_why_or_does_not() {
+fn a_server_may_end_with_or_without_a_reason() {
     check_end("reset", Fault::StreamReset, "INTERNAL_ERROR", |s| {
         [frame(RST_STREAM, 0, s, &2u32.to_be_bytes()), farewell(s, 0)].concat()
     });
@@ -272,7 +272,7 @@ fn a_server_that_ends_says_why_or_does_not() {
 }
 
 #[test]
-fn a_server_that_always_leaves_before_it_has_processed_anything_fails_the_request() {
+fn a_server_that_always_leaves_without_processing_fails_the_request() {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;
@@ -290,11 +290,11 @@ fn a_server_that_always_leaves_before_it_has_processed_anything_fails_the_reques
     assert_eq!((server.connections(), server.requests()), ATTEMPTS);
 }
 
-/// Connections and requests of one operation that is sent again as often as allowed.
+/// Number of connections and requests of one operation that is repeated as often as allowed.
 const ATTEMPTS: (u64, u64) = (11, 11);
 
-/// Checks servers that refuse each stream: after a number of attempts this is an error, of the server or
-/// the generator.
+/// Checks servers that refuse each stream: after a number of attempts, this is an error of the server or of the
+/// generator.
 fn check_refusals(name: &str, settings: &'static [u8], raised: &'static [u8], (fault, side): (Fault, Side)) {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, settings) else {
@@ -319,7 +319,7 @@ fn check_refusals(name: &str, settings: &'static [u8], raised: &'static [u8], (f
 }
 
 #[test]
-fn a_request_that_is_refused_again_and_again_is_an_error_of_whoever_broke_the_limit() {
+fn a_repeatedly_refused_request_is_an_error_of_the_side_that_broke_the_limit() {
     const NONE: &[u8] = &[0, 3, 0, 0, 0, 0];
     const ONE: &[u8] = &[0, 3, 0, 0, 0, 1];
     let (theirs, ours) = (
@@ -332,7 +332,7 @@ fn a_request_that_is_refused_again_and_again_is_an_error_of_whoever_broke_the_li
 }
 
 #[test]
-fn a_server_of_another_protocol_is_told_by_that_name() {
+fn a_server_of_another_protocol_is_named_as_such() {
     for said in [
         "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
         "SSH-2.0-x\r\n",
@@ -351,7 +351,7 @@ fn a_server_of_another_protocol_is_told_by_that_name() {
 }
 
 #[test]
-fn a_frame_on_a_stream_that_has_ended_is_an_error_of_the_next_request() {
+fn a_frame_on_an_ended_stream_is_an_error_of_the_next_request() {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;
@@ -370,7 +370,7 @@ fn a_frame_on_a_stream_that_has_ended_is_an_error_of_the_next_request() {
 
 #[test]
 fn more_data_than_a_window_allows_is_refused() {
-    // No window is returned for a stream that the client has given up: it has 4 MiB and no more.
+    // The window of a stream that the client has given up is not extended: it stays 4 MiB.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;

@@ -1,4 +1,4 @@
-//! A minimal server side of an HTTP/2 connection: it reads frames and sends what a test provides.
+//! A minimal server side of an HTTP/2 connection. It reads frames and sends the bytes that a test provides.
 
 use crate::level::server::Connection;
 use std::io::{Read, Write};

@@ -42,7 +42,7 @@ impl Contents {
         self.pages.write(offset, data, space)
     }
 
-    /// Changes the end of the file permanently; this also makes all earlier writes stable.
+    /// Changes the end of the file permanently. This also makes all earlier writes stable.
     pub(crate) fn set_end(&mut self, end: u64, space: &Space) -> Result<(), Full> {
         self.make_stable(space);
         self.pages.set_end(end, space)
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_leaves_what_was_stable_whatever_was_written_since() {
+    fn a_restart_leaves_the_stable_contents() {
         let space = Space::new(64 << 20);
         let (mut contents, mut now) = (Contents::default(), Vec::<u8>::new());
         let mut stable = now.clone();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn where_flushes_are_ignored_a_restart_takes_what_was_flushed() {
+    fn if_flushes_are_ignored_a_restart_loses_flushed_data() {
         let space = Space::new(1 << 20);
         let mut contents = Contents::default();
         contents.write(0, b"12345", &space).expect("room");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// Slot of the parent directory; the root is its own parent.
+    /// Slot of the parent directory. The root is its own parent.
     pub(crate) parent: usize,
     cookies: HashMap<Arc<[u8]>, u64>,
     names: BTreeMap<u64, (Arc<[u8]>, usize)>,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_goes_on_behind_its_cookie_whatever_came_and_went() {
+    fn a_listing_continues_after_its_cookie_whatever_has_changed() {
         let mut directory = Directory::new(0);
         for slot in 1..=4 {
             directory.add(&[b'0' + slot], slot.into());

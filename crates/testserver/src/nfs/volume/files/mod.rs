@@ -1,7 +1,7 @@
-//! Files of an export, in memory. Independent of messages, but uses NFS statuses.
+//! Files of an export, in memory. The code is independent of messages, but uses NFS statuses.
 //!
-//! Files are identified by slots, small numbers that are reused; the serial number of a slot's file is
-//! unique. Functions require slots of existing files (`serial`).
+//! Files are identified by slots, which are small numbers that are reused. The serial number of a slot's file is
+//! unique. Functions may be called only with slots of existing files (`serial`).
 
 mod contents;
 mod directory;
@@ -20,7 +20,7 @@ use slab::Slab;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Assumed size of a name and a node, so that empty files are bounded too.
+/// Assumed size of a name and a node, so that the number of empty files is limited, too.
 const NODE_BYTES: u64 = 1024;
 const ROOT_MODE: u32 = 0o777;
 
@@ -128,7 +128,7 @@ impl Files {
         self.root
     }
 
-    /// Returns the serial number, which is never reused; None: the slot is free.
+    /// Returns the serial number, which is never reused. None: the slot is free.
     pub(crate) fn serial(&self, slot: usize) -> Option<u64> {
         self.nodes.get(slot).map(|node| node.serial)
     }

@@ -24,7 +24,7 @@ impl Files {
         }
     }
 
-    /// Looks up a name, including `.` and `..`; the root is its own parent.
+    /// Looks up a name, including `.` and `..`. The root is its own parent.
     pub(crate) fn look_up(&self, at: usize, name: &[u8]) -> Result<usize, Refused> {
         let directory = self.directory(at)?;
         match name {
@@ -153,7 +153,7 @@ impl Files {
         self.take_name(at, name, slot)
     }
 
-    /// Removes a name of a file; removes the file with its last name.
+    /// Removes a name of a file, and the file with its last name.
     fn take_name(&mut self, at: usize, name: &[u8], slot: usize) -> Result<(), Refused> {
         self.directory_mut(at)?.remove(name);
         self.space.give(NODE_BYTES);
@@ -217,7 +217,7 @@ impl Files {
         Ok(())
     }
 
-    /// Returns whether a directory is `above`, or below it.
+    /// Returns whether a directory is `above` itself or below it.
     fn is_below(&self, slot: usize, above: usize) -> bool {
         let mut at = slot;
         while at != above {
