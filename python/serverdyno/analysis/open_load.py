@@ -19,12 +19,14 @@ import math
 BEHIND_SHARE = 0.01
 """Tolerated shortfall of requests that ended in the window, as a share of the requests that arrived in it."""
 KEPT_UP_WITHIN = 3.0
-"""Standard deviations of a Poisson number of requests: the most by which more requests under way at the end than at the
-beginning, and more arrivals than planned, are tolerated."""
+"""Tolerated excess of requests under way at the end over those at the beginning, and of arrivals over planned ones, in
+standard deviations of a Poisson number of requests."""
 LATE_BY_CHANCE = 1.52
-"""Standard deviations of a Poisson number of requests by which random arrivals alone leave a server behind, in 1 of 100
-windows. If n requests arrive at random in a window, a server that answers n in its length is behind by more than
-x n^0.5 at the end with the probability exp(-2 x^2): the largest excess of a Brownian bridge (Smirnov)."""
+"""Backlog that random arrivals alone cause in 1 of 100 windows, in standard deviations of a Poisson number of requests.
+
+If n requests arrive at random in a window, a server that answers n in its length is behind by more than x n^0.5 at the
+end with the probability exp(-2 x^2): the largest excess of a Brownian bridge (Smirnov).
+"""
 
 ALL_BUSY = 0.9
 """Busy share of the connections' time from which all connections count as busy."""
@@ -53,9 +55,9 @@ def connections_needed(rate_per_s: float, service_ms: float) -> int:
 def kept_up(arrived: int, ended: int, dropped: int, connections: int, planned: float | None) -> bool:
     """Return whether the requests that arrived in the window also ended in it, except those under way at its borders.
 
-    `ended` counts successes and failures. `dropped` counts the requests refused because too many waited; a server
-    with any did not keep up. `planned`: the mean number of random arrivals, as chance may bring more of them, or many
-    just before the end; None: they come at even intervals.
+    `ended` counts successes and failures. `dropped` counts the requests refused because too many waited; a server with
+    any did not keep up. `planned`: the mean number of random arrivals, because chance may bring more of them, or many
+    just before the end; None: they arrive at even intervals.
     """
     under_way, by_chance = min(connections, KEPT_UP_WITHIN * arrived**0.5), 0.0
     if planned is not None:

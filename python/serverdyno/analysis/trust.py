@@ -163,8 +163,8 @@ def generator_marks(hidden: float | None) -> frozenset[Mark]:
 def waits_for_cpu(marks: frozenset[Mark], cpu_share: float, run_delay: float | None) -> bool:
     """Return whether a generator that hardly works limits a level only because it waits for a CPU.
 
-    `cpu_share` is that of the busiest thread. `run_delay` is the mean share of the window in which threads were ready
-    but had no CPU.
+    `cpu_share` is the CPU share of the busiest thread. `run_delay` is the mean share of the window in which threads
+    were ready but had no CPU.
     """
     return (
         Mark.GENERATOR_LIMITED in marks

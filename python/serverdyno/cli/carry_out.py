@@ -55,7 +55,7 @@ def carry_out_and_report(
     if rest:
         rate_per_s = lowest_bound(head.configurations)
         left = time_left(head.suites, list(rest.values()), head.plan.testbed, rate_per_s)
-        # If a level has a number of operations, it ends after them, and its length is only an upper bound.
+        # If a level has a number of operations, it ends after these operations, and its length is only an upper bound.
         is_bound = any(level.operations is not None for level in head.levels)
         about = "at most" if is_bound else "about"
         takes = f", {about} {format_duration_s(left.total_s())} in all" if left.load_s else ""

@@ -29,7 +29,7 @@ from serverdyno.units import format_duration_s
 
 TOKEN_BYTES = 16
 MOST_SILENCE_S = 30
-"""The longest time between two requests of a file client.
+"""The longest allowed time between two requests of a file client.
 
 Samba waits 35 s for the answer to a break, and NFS servers keep a lease for 60 or 90 s.
 """
@@ -106,7 +106,7 @@ def _check_bounds(url: str, bounds: Bounds | None, levels: Sequence[Level]) -> N
 
 
 def _check_silence(url: str, bounds: Bounds, levels: Sequence[Level]) -> None:
-    """Raise UserError if the clients of a file server would be silent for longer than servers keep what they hold."""
+    """Raise UserError if file clients would be silent for so long that servers revoke their locks and leases."""
     most, rate = max((level.clients for level in levels), default=0), bounds.max_rate_per_s
     if most / rate <= MOST_SILENCE_S:
         return

@@ -34,7 +34,7 @@ class LoadSetup:
         return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
     def removal_words(self) -> str:
-        """Return how long the removal may take, for people."""
+        """Return how long the removal may take, as text for people."""
         if self.bounds is None:
             return f"for {self.removal_s:g} s at most"
         return f"with {self.bounds.max_rate_per_s:g} requests/s at most"

@@ -33,7 +33,7 @@ The pause lets a server with a rate limit recover from a burst.
 PATH_HINT = "Correct this path, or remove it. If its status is right, give all right statuses: --expect-status 200,404."
 """Hint for a path whose status is wrong. Other paths of the same host may be right."""
 NOT_IN_SESSIONS = ("--expect-status", "--method", "--data", "--content-type", "--session")
-"""Options whose place keys of a session's steps take."""
+"""Options that keys of a session's steps replace."""
 WITHOUT_BODY = [204, 205, 304]
 """Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5)."""
 FINAL = {
@@ -115,7 +115,7 @@ def _attempt(
     """Generate load for a short time, with one client or one client per share."""
     clients = local.clients_of_check(setup)
     if operations is None and level.rate_per_s is not None:
-        # As many as arrive meanwhile.
+        # As many operations as arrive in this time.
         operations = max(clients, int(level.rate_per_s * length_s))
     short = replace(
         level,
@@ -277,7 +277,7 @@ def _warning(
 
 
 def _of_session(setup: LoadSetup, error: ErrorRow) -> str | None:
-    """Return what to change in the steps of a session; None for other work, or if the steps are not the cause."""
+    """Return a remedy in the steps of a session; None for other work, or if the steps are not the cause."""
     found = setup.suite.settings(setup.suite.work)
     listed = found.steps if isinstance(found, DocumentsSettings) else []
     advice = steps.advice(listed, error.fault, error.example) if listed else None

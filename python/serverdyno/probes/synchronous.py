@@ -45,10 +45,10 @@ def synchronous(directory: Path) -> bool | None:
 
 @contextmanager
 def probe_file(directory: Path) -> Iterator[int]:
-    """Yield the descriptor of an empty file of which nothing stays. Raises OSError.
+    """Yield the descriptor of an empty file that leaves nothing behind. Raises OSError.
 
-    It has no name. Where the file system requires one (FUSE), it is removed after it was closed: a mount of rclone
-    brings a file back that was removed while open.
+    The file has no name. If the file system requires one (FUSE), the file is removed after it is closed, because a
+    mount of rclone restores a file that was removed while open.
     """
     try:
         opened = os.open(directory, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)

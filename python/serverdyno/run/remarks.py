@@ -12,7 +12,7 @@ from serverdyno.run.time_left import requests_before
 from serverdyno.units import format_duration_s
 
 SLOW_S = 10
-"""Length of a preparation from which users are told."""
+"""Shortest preparation of which users are told."""
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
 """Servers whose `workers` are mostly waiting threads.
@@ -24,7 +24,7 @@ Other servers have event loops, and one loop per CPU is enough.
 def slow_preparations(
     suites: Sequence[Suite], levels: Sequence[Level], configurations: Sequence[Configuration]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a sentence and a hint for each configuration whose bound of the rate makes the preparation long."""
+    """Yield a sentence and a hint for each configuration whose bound of the rate causes a long preparation."""
     requests = requests_before(suites, levels)
     for configuration in configurations:
         if configuration.bounds is None:

@@ -63,7 +63,7 @@ def time_left(
 ) -> TimeLeft:
     """Return the time left for `runs`. Levels that end when their work is done count as 0 s.
 
-    `testbed`: its links limit the creation of workspaces, and so does a bound of the rate.
+    `testbed`: its links limit the creation of workspaces, as a bound of the rate does.
     """
     levels = max(runs, key=len, default=[])
     clients = max((level.clients for level in levels), default=0)
@@ -81,7 +81,7 @@ def time_left(
 
 
 def requests_before(suites: Sequence[Suite], levels: Sequence[Level]) -> int:
-    """Return the least number of requests that put the objects of a run's levels."""
+    """Return the smallest number of requests to put the objects of a run's levels."""
     threads = [level.clients * level.threads for level in levels]
     timed = [suite for suite in suites if not suite.ends_when_done]
     return sum(suite.work.preparation_requests(suite.settings(suite.work), threads) for suite in timed)

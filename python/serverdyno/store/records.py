@@ -158,8 +158,8 @@ class LevelRecord(Counted):
     def bounded_s(self, url: str | None) -> float:
         """Return the requests per second that a bound of the rate counts for the server at `url`.
 
-        File and object servers get any number of requests from an operation. HTTP and a directory count operations.
-        A bound also spaces the operations of a load, but not the calls of a step.
+        On file and object servers, an operation may send any number of requests. For HTTP and a directory, operations
+        are counted. A bound also spaces the operations of a load, but not the calls of a step.
         """
         if url is None or url.startswith(("http", "file")):
             return self.attempts_s

@@ -148,13 +148,13 @@ class ObjectsSettings(SectionModel):
 
     @property
     def requests_per_object(self) -> float:
-        """The least mean number of requests that put an object."""
+        """The smallest possible mean number of requests to put an object."""
         sizes = self.size.listed or [ListedSize(bytes=self.size.fixed or 0)]
         requests = sum(each.weight * self._requests(each.bytes) for each in sizes)
         return requests / sum(each.weight for each in sizes)
 
     def _requests(self, size_bytes: int) -> int:
-        """Return the number of requests that put an object of this size."""
+        """Return the number of requests to put an object of this size."""
         if not 0 < self.part_bytes < size_bytes:
             return 1
         return 2 + -(-size_bytes // self.part_bytes)  # the upload's begin and end
@@ -263,7 +263,7 @@ class Objects(Work[ObjectsSettings]):
         return settings.objects
 
     def preparation_requests(self, settings: ObjectsSettings, threads: Sequence[int]) -> int:
-        """Return the least number of requests that put the objects of all levels: PUTs, and parts of uploads."""
+        """Return the smallest number of requests to put the objects of all levels: PUTs, and parts of uploads."""
         sets = [max(threads, default=0)] if settings.save_objects else list(threads)
         objects = sum(sets) + (len(sets) if settings.shared else 0)
         return math.ceil(objects * settings.objects * settings.requests_per_object)

@@ -120,9 +120,9 @@ def described(steps: list[Step]) -> str:
 
 
 def advice(steps: list[Step], fault: str, example: str) -> str | None:
-    """Return what to change in a session after this error of the check before load; None if it is no mistake there.
+    """Return a remedy in the session for this error of the check before load; None if the session is not the cause.
 
-    `example` ends with the name of a value if the fault is about one.
+    `example` ends with the name of a value if the fault concerns a value.
     """
     value = example.rpartition(": ")[2]
     if fault == "missing_value":
@@ -138,7 +138,7 @@ def advice(steps: list[Step], fault: str, example: str) -> str | None:
 
 
 def _where_to_take(value: str, steps: list[Step]) -> str:
-    """Return what to check for a value that an answer lacked. `steps`: those that take it."""
+    """Return what to check for a value that an answer lacked. `steps`: the steps that extract it."""
     places = [
         f"step {step.name!r} takes {value} from {source}: {text!r}"
         for step in steps

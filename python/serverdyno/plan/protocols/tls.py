@@ -119,7 +119,7 @@ class TlsSettings(ClientCertificate):
 
 def _read(file: str) -> str:
     try:
-        # Editors of Windows begin a file with a byte-order mark.
+        # Editors on Windows write a byte order mark at the beginning of a file.
         return refuse_pipe(Path(file).expanduser()).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(

@@ -285,7 +285,7 @@ class Work(HasSettings[SettingsT]):
         return 0
 
     def preparation_requests(self, settings: SettingsT, threads: Sequence[int]) -> int:
-        """Return the least number of requests that put the objects of all levels; 0: workspaces have none.
+        """Return the smallest number of requests to put the objects of all levels; 0: workspaces have no objects.
 
         `threads`: the number of client threads of each level.
         """

@@ -13,8 +13,8 @@ from serverdyno.store.records import LevelRecord
 class Connections:
     """Connections of a level, summed over its repetitions, ramps included; `connect` and `handshake`: in the windows.
 
-    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections made again after the
-    server had closed them; for file servers, sessions set up again after a loss.
+    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections that replaced ones closed
+    by the server; for file servers, sessions set up again after a loss.
     """
 
     made: int

@@ -22,8 +22,8 @@ class TrialFigures:
     """One trial of a search.
 
     `tails_ms`: for each bound of the objective, the percentile of all requests, with failures ranked above every
-    success; None: too many failed. `failed_share`: failed, dropped, or begun and not ended. `answered_s`: operations/s.
-    `late_ms`: the 99th percentile of the scheduling error; None: unknown.
+    success; None: too many failed. `failed_share`: share of requests that failed, were dropped, or began but did not
+    end. `answered_s`: operations/s. `late_ms`: the 99th percentile of the scheduling error; None: unknown.
     """
 
     configuration: str
@@ -102,7 +102,7 @@ def _ends(record: LevelRecord, objective: Objective) -> tuple[int, int]:
     """Return the number of requests in the window, and the number of them that were not answered.
 
     If a request in flight at the end of the window took longer than a bound, all unfinished requests count as not
-    answered. Otherwise a server that never answers some requests would be judged only by the others.
+    answered. Otherwise a server that never answers some requests would be judged only by the answered ones.
     """
     failed = sum(row.in_window for row in record.errors) + (record.dropped_in_window or 0)
     longest_ms = (record.under_way_longest_s or 0.0) * 1000
