@@ -93,7 +93,8 @@ pub struct Load {
 impl Load {
     /// Starts a level on its own threads. The level begins when all clients are ready, or at the time that `go` sets.
     ///
-    /// # Errors There are too few file descriptors or local ports.
+    /// # Errors
+    /// There are too few file descriptors or local ports.
     pub fn start(prepared: &PreparedLevel) -> Result<Self, LoadError> {
         let level = prepared.level();
         let connections = prepared.work().connections(level.part.clients, level.threads);

@@ -426,7 +426,8 @@ impl LevelTally {
     /// Merges the parts of one level, as `to_bytes` wrote them, in any order. Sorts the rows of clients once
     /// at the end: a thousand nodes have millions.
     ///
-    /// # Errors A part is not a tally that this version can read, or the parts do not belong to one level.
+    /// # Errors
+    /// A part is not a tally that this version can read, or the parts do not belong to one level.
     pub fn from_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, String> {
         let (mut sum, mut clients) = (Self::new(), Vec::new());
         for part in parts {
@@ -440,7 +441,8 @@ impl LevelTally {
 
     /// Merges two parts of one level.
     ///
-    /// # Errors The parts do not belong to one level, because their workloads' classes differ.
+    /// # Errors
+    /// The parts do not belong to one level, because their workloads' classes differ.
     pub fn merged(mut self, other: Self) -> Result<Self, Problems> {
         let names = |tally: &Self| -> Vec<String> {
             let classes = tally.by_operation.iter();

@@ -44,8 +44,9 @@ pub trait Conversation {
 
     /// Processes bytes from the server.
     ///
-    /// # Errors The rule that the server violated. The connection is then unusable; `outgoing` contains the error
-    /// message for the server.
+    /// # Errors
+    /// The rule that the server violated. The connection is then unusable; `outgoing` contains the error message for
+    /// the server.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure>;
 
     /// Handles the normal end of the connection by the server.

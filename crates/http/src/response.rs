@@ -214,7 +214,8 @@ impl ResponseReader {
 
     /// Processes the next bytes.
     ///
-    /// # Errors The response is invalid. The connection is then unusable.
+    /// # Errors
+    /// The response is invalid. The connection is then unusable.
     pub fn feed(&mut self, data: &[u8], body: &mut impl Body) -> Result<Progress, Failure> {
         match self.feed_first(data, body)? {
             (_, taken) if taken < data.len() => Err(self.excess()),

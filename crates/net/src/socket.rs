@@ -480,8 +480,9 @@ impl Dialer {
 
     /// Starts a connection, on the socket `spare` if given (see `retire`). `Socket::send_first` completes it.
     ///
-    /// # Errors The reason why the connection failed. `Fault::NoPorts` means that the other source addresses had no
-    /// free port either.
+    /// # Errors
+    /// The reason why the connection failed. `Fault::NoPorts` means that the other source addresses had no free port
+    /// either.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
             socket.readiness(Readiness::forget);

@@ -115,7 +115,8 @@ impl<T: Transport> Client<T> {
 
     /// Stores an object. Returns its ETag.
     ///
-    /// # Errors The reason why the object may not have been stored.
+    /// # Errors
+    /// The reason why the object may not have been stored.
     pub async fn put(&mut self, key: &str, content: &[&[u8]], call: &mut Call) -> Result<Tag, Failure> {
         let sum = self.checksum_of(content);
         let sent = Sent::Object(content, sum.as_deref());
@@ -125,7 +126,8 @@ impl<T: Transport> Client<T> {
 
     /// Reads an object, or the bytes of `range` (first and last), and passes the content to `take`.
     ///
-    /// # Errors The reason why it could not be read.
+    /// # Errors
+    /// The reason why it could not be read.
     pub async fn get(
         &mut self,
         key: &str,
@@ -168,7 +170,8 @@ impl<T: Transport> Client<T> {
 
     /// Asks for the length and ETag of an object.
     ///
-    /// # Errors The reason why they are unknown.
+    /// # Errors
+    /// The reason why they are unknown.
     pub async fn head(&mut self, key: &str, call: &mut Call) -> Result<Fetched, Failure> {
         self.ask(&Request::new(Kind::HeadObject, key), &Sent::Nothing, call)
             .await?;
@@ -180,7 +183,8 @@ impl<T: Transport> Client<T> {
 
     /// Deletes an object.
     ///
-    /// # Errors The reason why the object may still exist.
+    /// # Errors
+    /// The reason why the object may still exist.
     pub async fn delete(&mut self, key: &str, call: &mut Call) -> Result<(), Failure> {
         self.ask(&Request::new(Kind::DeleteObject, key), &Sent::Nothing, call)
             .await
@@ -188,7 +192,8 @@ impl<T: Transport> Client<T> {
 
     /// Deletes several objects, at most [`MOST_KEYS_PER_DELETE`].
     ///
-    /// # Errors The reason why some objects may still exist.
+    /// # Errors
+    /// The reason why some objects may still exist.
     pub async fn delete_many(&mut self, keys: &[impl AsRef<str>], call: &mut Call) -> Result<(), Failure> {
         let mut text = b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">".to_vec();
         for key in keys {
@@ -228,7 +233,8 @@ impl<T: Transport> Client<T> {
     /// Lists a page of at most `most` objects whose keys begin with `prefix`. `from`: the end of the previous
     /// page.
     ///
-    /// # Errors The reason why the page could not be read.
+    /// # Errors
+    /// The reason why the page could not be read.
     pub async fn list(
         &mut self,
         prefix: &str,
@@ -253,7 +259,8 @@ impl<T: Transport> Client<T> {
 
     /// Copies an object within the bucket. Returns the ETag of the copy.
     ///
-    /// # Errors The reason why the copy may not exist.
+    /// # Errors
+    /// The reason why the copy may not exist.
     pub async fn copy(&mut self, from: &str, to: &str, call: &mut Call) -> Result<Tag, Failure> {
         let mut source = Vec::new();
         for part in ["/", &self.settings.bucket, "/", from] {
@@ -270,7 +277,8 @@ impl<T: Transport> Client<T> {
 
     /// Begins a multipart upload. Returns its identity.
     ///
-    /// # Errors The reason why the upload may not have begun.
+    /// # Errors
+    /// The reason why the upload may not have begun.
     pub async fn begin_upload(&mut self, key: &str, call: &mut Call) -> Result<String, Failure> {
         let checksum = self.settings.checksum;
         let headers = checksum.map(|checksum| [("x-amz-checksum-algorithm", checksum.algorithm())]);
@@ -285,7 +293,8 @@ impl<T: Transport> Client<T> {
 
     /// Stores a part of an upload; the first has number 1. Returns the part's entry for `complete_upload`.
     ///
-    /// # Errors The reason why the part may not have been stored.
+    /// # Errors
+    /// The reason why the part may not have been stored.
     pub async fn put_part(
         &mut self,
         key: &str,
@@ -316,7 +325,8 @@ impl<T: Transport> Client<T> {
 
     /// Completes an upload from the entries of its parts, in order. Returns the object's ETag.
     ///
-    /// # Errors The reason why the object may not have been stored.
+    /// # Errors
+    /// The reason why the object may not have been stored.
     pub async fn complete_upload(
         &mut self,
         key: &str,
@@ -338,7 +348,8 @@ impl<T: Transport> Client<T> {
 
     /// Ends an upload without an object, and removes its parts.
     ///
-    /// # Errors The reason why the parts may still exist.
+    /// # Errors
+    /// The reason why the parts may still exist.
     pub async fn abort_upload(&mut self, key: &str, upload: &str, call: &mut Call) -> Result<(), Failure> {
         let request = Request {
             query: &[("uploadId", upload)],
@@ -349,7 +360,8 @@ impl<T: Transport> Client<T> {
 
     /// Lists a page of the unfinished uploads whose keys begin with `prefix`. `from`: the end of the previous page.
     ///
-    /// # Errors The reason why the page could not be read.
+    /// # Errors
+    /// The reason why the page could not be read.
     pub async fn list_uploads(
         &mut self,
         prefix: &str,
@@ -379,7 +391,8 @@ impl<T: Transport> Client<T> {
 
     /// Asks whether the bucket keeps versions of its objects, or did so earlier.
     ///
-    /// # Errors The reason why this is unknown.
+    /// # Errors
+    /// The reason why this is unknown.
     pub async fn keeps_versions(&mut self, call: &mut Call) -> Result<bool, Failure> {
         let request = Request {
             query: &[("versioning", "")],

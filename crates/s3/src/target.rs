@@ -173,7 +173,8 @@ impl S3Target {
     /// Returns the state of the bucket before load. `name`: the start of all keys that load uses. Takes at most
     /// `timeout_ns`.
     ///
-    /// # Errors The reason why the bucket can't be listed.
+    /// # Errors
+    /// The reason why the bucket can't be listed.
     pub fn look(&self, name: &str, timeout_ns: u64) -> Result<BucketLook, Failure> {
         let deadline_ns = monotonic_ns().saturating_add(timeout_ns);
         let prefix = format!("{}{name}", self.prefix);

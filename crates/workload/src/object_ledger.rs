@@ -197,7 +197,8 @@ impl ObjectLedger {
     /// Compares an answer about an object with what was put. `bytes`: the object's length, or None in an answer with
     /// only a part. Stores the ETag if none was known.
     ///
-    /// # Errors The kind of difference.
+    /// # Errors
+    /// The kind of difference.
     pub fn judge(&mut self, object: u32, bytes: Option<u64>, tag: Option<u64>) -> Result<(), ObjectFault> {
         let entry = &mut self.entries[object as usize];
         let Known::There(version) = &mut entry.known else {

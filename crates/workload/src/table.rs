@@ -186,8 +186,8 @@ pub enum TableError {
 impl ClassTable {
     /// Parses and checks a data file.
     ///
-    /// # Errors The text is not a class table, or its numbers contradict each other. The error lists all
-    /// contradictions.
+    /// # Errors
+    /// The text is not a class table, or its numbers contradict each other. The error lists all contradictions.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         let table: Self = toml::from_str(text)?;
         let mut problems = table.shape_problems();

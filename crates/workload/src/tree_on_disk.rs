@@ -27,7 +27,8 @@ pub struct WriteError {
 /// Writes every file of `tree` below `directory`, which must exist. Files have mode 0644 and directories
 /// 0755, independent of the umask. Overwrites existing files and leaves others alone.
 ///
-/// # Errors The first file or directory that can't be written. Earlier ones stay.
+/// # Errors
+/// The first file or directory that can't be written. Earlier ones stay.
 pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
     let root = directory.join(&tree.table().root);
     create_directory(&root)?;

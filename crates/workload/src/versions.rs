@@ -52,7 +52,8 @@ pub struct Versions {
 impl Versions {
     /// Checks the data of a block against the rules, and returns its version.
     ///
-    /// # Errors The rule that the block violates.
+    /// # Errors
+    /// The rule that the block violates.
     pub fn check(&mut self, block: Block, data: &[u8]) -> Result<Version, BlockFault> {
         let version = version_of(block, data).ok_or(BlockFault::Torn)?;
         if let Some(seen) = self.seen.get(&block) {

@@ -82,7 +82,8 @@ impl Authority {
 
     /// Issues a server certificate for these names and addresses. Returns certificate and key in PEM.
     ///
-    /// # Errors A name cannot be encoded.
+    /// # Errors
+    /// A name cannot be encoded.
     pub fn certify(
         &self,
         key: KeyKind,

@@ -192,8 +192,9 @@ impl<S: Side> Channel<S> {
 
     /// Receives once and passes the data of each whole record to `take` until it returns `Flow::Enough`.
     ///
-    /// # Errors The error of `take`; `Fault::Truncated` if the connection ended without closing the session; or the
-    /// peer's violation of TLS. The next data sent include an alert about the violation.
+    /// # Errors
+    /// The error of `take`; `Fault::Truncated` if the connection ended without closing the session; or the peer's
+    /// violation of TLS. The next data sent include an alert about the violation.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],

@@ -199,7 +199,8 @@ pub struct TlsClient {
 impl TlsClient {
     /// Validates the options.
     ///
-    /// # Errors A parameter cannot be offered. The text says which.
+    /// # Errors
+    /// A parameter cannot be offered. The text says which.
     pub fn new(options: &ClientOptions) -> Result<Self, String> {
         let provider = Arc::new(provider_of(&options.ciphers)?);
         let verifier = options

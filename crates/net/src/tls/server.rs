@@ -39,7 +39,8 @@ pub struct TlsServer {
 impl TlsServer {
     /// Creates a server from the options.
     ///
-    /// # Errors An option is invalid, such as a certificate that is not PEM. The text says which.
+    /// # Errors
+    /// An option is invalid, such as a certificate that is not PEM. The text says which.
     pub fn new(options: &ServerOptions) -> Result<Self, String> {
         let certificates = CertificateDer::pem_slice_iter(options.certificates_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()

@@ -53,7 +53,8 @@ impl Trust {
 
     /// Loads the authorities that the system trusts.
     ///
-    /// # Errors The system has no certificates of trusted authorities.
+    /// # Errors
+    /// The system has no certificates of trusted authorities.
     pub fn of_system() -> Result<Self, TrustError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();

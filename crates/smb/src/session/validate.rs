@@ -21,7 +21,8 @@ const UNKNOWN_TO_IT: [u32; 3] = [
 impl Session {
     /// Sends the request if the dialect needs it, and compares the response with the NEGOTIATE response.
     ///
-    /// # Errors The response differs or is not protected. The session must not be used.
+    /// # Errors
+    /// The response differs or is not protected. The session must not be used.
     pub(super) async fn validate_negotiation(
         &mut self,
         negotiated: &Negotiated,
