@@ -80,14 +80,14 @@ def test_a_long_preparation_is_told_before_it_begins(home: Home) -> None:
         with home.started("objects", url, *options) as tool:
             assert tool.stderr is not None
             said = ""
-            while "takes at least" not in said:
+            while "owner agrees" not in said:  # the end of the hint
                 line = tool.stderr.readline()
                 assert line, said
                 said += line
             assert "takes at least 2 min: 6,000 requests, with 50 requests/s at most" in " ".join(
                 said.split()
             )
-            assert "starting target" not in said
+            assert "starting target" not in said and said.count("before the load") == 1
             tool.terminate()
             said += tool.communicate(timeout=PATIENCE_S)[1]
         assert "hint: Use fewer --objects or --clients, or a higher --max-rate" in " ".join(said.split()), (

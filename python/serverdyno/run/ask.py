@@ -208,12 +208,12 @@ def _kept_versions(access: Access, looks: Sequence[_native.ShareLook]) -> Iterat
 
 def _slow_preparation(access: Access, setup: LoadSetup, levels: Sequence[Level]) -> Iterator[Notice]:
     took_s = local.preparation_s(setup, levels)
-    if took_s < SLOW_S or setup.bounds is None:
+    # `remarks` tells of objects, whose number of requests is known.
+    if took_s < SLOW_S or setup.bounds is None or protocols.of(setup.target.protocol).has_access_keys:
         return
-    kind = "objects" if protocols.of(setup.target.protocol).has_access_keys else "files"
     yield (
         f"{access.url}: with {setup.bounds.max_rate_per_s:g} requests/s at most, the clients need about "
-        f"{format_duration_s(took_s)} to make their {kind} before the load, and time to remove them after it",
+        f"{format_duration_s(took_s)} to make their files before the load, and time to remove them after it",
         "Use fewer clients, or a higher rate (--max-rate, or max_rate_per_s in bounds) if the server's owner agrees.",
     )
 
