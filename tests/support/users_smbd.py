@@ -58,7 +58,7 @@ class UsersSmbd:
     """An smbd in the directory `at`, which other users must be able to enter; it needs root."""
 
     def __init__(self, at: Path, settings: str = "", shares: Mapping[str, str] = SHARES) -> None:
-        skip_unless_installed("smbd", "smbpasswd", "smbcontrol")
+        skip_unless_installed("smbd", "smbpasswd", "smbcontrol", "pdbedit")
         self.at, self.port = at, free_port()
         self._process: subprocess.Popen[bytes] | None = None
         for name in ("private", "lock", "state", "cache", "pid", "ncalrpc", *shares):

@@ -153,8 +153,18 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         (Some(name), _) => name,
         // The response to HEAD has no body, so it has no code.
         (None, Some(403)) => "AccessDenied",
-        (None, Some(301 | 307)) => "PermanentRedirect",
-        (None, Some(503)) => "ServiceUnavailable",
+        (None, Some(301 | 302 | 307 | 308)) => {
+            return Some(
+                "The server redirects the request, and dyno follows no redirect: curl -i shows the Location. If it begins \
+                 with https://, use s3s:// in place of s3://. If the bucket is in another region, give --region.",
+            )
+        }
+        (None, Some(503)) => {
+            return Some(
+                "The server is not available, or a proxy in front of it reaches none: look at the logs of both. If it \
+                 limits the rate of requests, give --max-rate below the limit.",
+            )
+        }
         (None, Some(501)) => "NotImplemented",
         (None, Some(413)) => {
             return Some(
@@ -178,6 +188,9 @@ fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
     match status_in(failure) {
         Some(400) if has(&["https port", "https server"]) => {
             Some("The port speaks TLS: use s3s:// in place of s3://.")
+        }
+        Some(400) if has(&["api port"]) => {
+            Some("This is not the port of the S3 interface, which for MinIO is usually 9000: its console has 9001.")
         }
         Some(403 | 200) if has(&["object lock", "object-lock", "retention", "legal hold", "worm"]) => Some(
             "The bucket has Object Lock: what is put there can't be removed before its retention ends. Use a bucket \

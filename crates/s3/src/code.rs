@@ -220,9 +220,7 @@ pub(crate) fn failure(status: u16, code: Option<&str>) -> Failure {
 
 fn fault(status: u16, code: Option<&str>) -> Fault {
     match (status, code) {
-        (_, Some("SlowDown" | "RequestLimitExceeded" | "TooManyRequests")) | (429 | 503, None) => {
-            Fault::SlowDown
-        }
+        (_, Some("SlowDown" | "RequestLimitExceeded" | "TooManyRequests")) | (429, None) => Fault::SlowDown,
         (_, Some("QuotaExceeded" | "InsufficientStorage" | "XMinioStorageFull")) | (507, _) => Fault::NoSpace,
         (404, Some("NoSuchKey") | None) => Fault::ObjectMissing,
         (
@@ -259,7 +257,7 @@ mod tests {
     fn an_error_has_the_name_of_its_code_and_a_side() {
         check(503, Some("SlowDown"), Fault::SlowDown, ": status 503 SlowDown");
         // The response to HEAD has no code.
-        check(503, None, Fault::SlowDown, ": status 503");
+        check(503, None, Fault::ErrorStatus, ": status 503");
         check(
             404,
             Some("NoSuchKey"),

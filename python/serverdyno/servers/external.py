@@ -313,7 +313,8 @@ class External:
                 if converted
                 else "Give the file of the authority's certificate, or of the server's own certificate.",
             )
-        return authorities(content.decode(errors="replace"))
+        # Editors on Windows write a byte order mark at the beginning of a file.
+        return authorities(content.decode("utf-8-sig", errors="replace"))
 
     def _key_notes(self) -> list[str]:
         if self._protocol.has_access_keys and self._access_key() is None:

@@ -294,3 +294,27 @@ def test_a_share_may_have_any_name(home: Home, server: UsersSmbd, path: str) -> 
     (server.at / "Žluťoučký" / "a b").chmod(0o777)
     done = bonnie(home, f"smb://127.0.0.1:{server.port}/{path}")
     assert done.returncode == 0, done.stderr
+
+
+def refused_log_ons(server: UsersSmbd, *options: str) -> int:
+    """Return the number of log-ons with a wrong password that Samba counted for the user."""
+    command = ["pdbedit", "-s", str(server.at / "smb.conf"), *options]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
+    return int(said.partition("Bad password count  :")[2].split()[0]) if "Bad password count" in said else 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("bonnie", "-s", "1", "--seeks", "20", "-c", "4"),
+        ("scenario", "metadata", "--scale", "0.01"),
+    ],
+)
+def test_a_wrong_password_is_sent_once_since_servers_lock_accounts(
+    home: Home, server: UsersSmbd, command: tuple[str, ...]
+) -> None:
+    refused_log_ons(server, "-P", "bad lockout attempt", "-C", "500")
+    before = refused_log_ons(server, "-Lv", "-u", USER)
+    done = home.here(*command, "-d", f"{server.url}veto", "--user", USER, DYNO_SMB_PASSWORD="wrong")
+    assert done.returncode == 1 and "name or password is wrong" in done.stderr, done.stderr
+    assert refused_log_ons(server, "-Lv", "-u", USER) == before + 1

@@ -9,7 +9,7 @@ use crate::Workspaces;
 use dyno_files::{Call, Files, Reply, Uncached};
 use dyno_measure::{monotonic_ns, Failure, Fault, NS_PER_S};
 use dyno_net::Executor;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::iter;
 use std::rc::Rc;
 
@@ -24,6 +24,9 @@ struct Answer {
     recycle_bin: Option<(&'static str, u32)>,
 }
 
+/// Interval at which other clients check whether the first one has logged on.
+const FIRST_WAIT_NS: u64 = NS_PER_S / 1000;
+
 /// Time limit for ending the sessions after all were open.
 const LEAVING_NS: u64 = NS_PER_S;
 
@@ -34,7 +37,7 @@ pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32, time
     let answers = apart(|| {
         let mut answers = look_from_here(sessions, identity, together, until_ns)?;
         // The bin is in the root of the share, above the clients' directory.
-        if let Some(roots) = sessions.at_roots() {
+        if let Some(roots) = sessions.at_roots().filter(|_| answers.iter().any(Result::is_ok)) {
             // The bound of the rate may have postponed the first requests until now.
             let until_ns = match sessions.pace() {
                 Some(_) => monotonic_ns().saturating_add(timeout_ns),
@@ -93,6 +96,8 @@ fn look_from_here<S: Sessions>(
     let all = shares.max(together as usize);
     let clients = (0..).zip((0..shares).chain(iter::repeat(0)).take(all));
     let (open, refused) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(None)));
+    // Whether the first client could log on. The others wait for it, and do not try where the user was refused.
+    let first = Rc::new(Cell::new(None));
     each_client(
         sessions,
         identity,
@@ -100,14 +105,28 @@ fn look_from_here<S: Sessions>(
         || false,
         |client, session, executor| {
             let (answers, open) = (answers.clone(), open.clone());
-            let (refused, handle) = (refused.clone(), executor.clone());
+            let (refused, first, handle) = (refused.clone(), first.clone(), executor.clone());
             executor.spawn(async move {
                 handle.set_deadline(until_ns);
                 let mut files = Uncached::new(session);
+                let connected = match client {
+                    0 => {
+                        let connected = files.connect().await;
+                        first.set(Some(connected));
+                        connected
+                    }
+                    _ => match first_of(&first, &handle).await {
+                        Err(failure) if S::refuses_user(&failure) => Err(failure),
+                        _ => files.connect().await,
+                    },
+                };
                 if (client as usize) < shares {
-                    let asked = ask(&mut files).await;
+                    let asked = match connected {
+                        Ok(()) => ask(&mut files).await,
+                        Err(failure) => Err(failure),
+                    };
                     answers.borrow_mut()[client as usize] = asked;
-                } else if let Err(failure) = files.connect().await {
+                } else if let Err(failure) = connected {
                     refused.borrow_mut().get_or_insert(failure);
                 }
                 open.borrow_mut().push(files);
@@ -124,6 +143,16 @@ fn look_from_here<S: Sessions>(
     Ok(answers)
 }
 
+/// Waits until the first client has tried to log on, and returns the outcome.
+async fn first_of(first: &Cell<Option<Result<(), Failure>>>, executor: &Executor) -> Result<(), Failure> {
+    loop {
+        if let Some(outcome) = first.get() {
+            return outcome;
+        }
+        executor.sleep_until(monotonic_ns() + FIRST_WAIT_NS).await;
+    }
+}
+
 /// Ends sessions. Ignores failures, because the answers are already known.
 fn leave<F: Files + 'static>(executor: &Executor, open: Vec<F>) {
     for mut files in open {
@@ -136,7 +165,6 @@ fn leave<F: Files + 'static>(executor: &Executor, open: Vec<F>) {
 }
 
 async fn ask(client: &mut impl Files) -> Result<Answer, Failure> {
-    client.connect().await?;
     let pattern = format!("{}*", Workspaces::DIRECTORY);
     let used = count(client, "", &pattern).await?;
     let space = client.ask(&Call::QuerySpace { directory: "" }).await;

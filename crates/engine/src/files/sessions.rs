@@ -96,6 +96,12 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         Arc::default()
     }
 
+    /// Returns whether the server refused the user. It would do so again, and servers lock an account after a few
+    /// refused log-ons.
+    fn refuses_user(_failure: &Failure) -> bool {
+        false
+    }
+
     /// Returns a hint for a failure.
     fn advice(&self, failure: &Failure) -> Option<&'static str>;
 

@@ -3,11 +3,11 @@
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{OpenError, Secrets, Target};
 use crate::problems::{Problems, CONTRADICTS};
-use dyno_measure::Failure;
+use dyno_measure::{Detail, Failure};
 use dyno_net::{Pace, TargetError};
 use dyno_smb::auth::{ServiceTicket, TicketError};
 use dyno_smb::{
-    Authentication, Cipher, Dialect, Encryption, NegotiatedSession, Options, Session, Signing,
+    Authentication, Cipher, Dialect, Encryption, NegotiatedSession, Options, Refusal, Session, Signing,
     SigningAlgorithm, SmbTarget,
 };
 use rustix::io::Errno;
@@ -175,6 +175,13 @@ impl Sessions for SmbTarget {
 
     fn channels(&self) -> usize {
         self.options().channels.into()
+    }
+
+    fn refuses_user(failure: &Failure) -> bool {
+        let Detail::Refused { step, .. } = failure.detail else {
+            return false;
+        };
+        Refusal::of(step) == Some(Refusal::LogOn)
     }
 
     fn advice(&self, failure: &Failure) -> Option<&'static str> {

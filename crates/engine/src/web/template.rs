@@ -224,6 +224,8 @@ fn path_of<'a>(value: &'a [u8], host: &[u8]) -> &'a [u8] {
     match rest {
         Some(b"") => b"/",
         Some(path) if path.starts_with(b"/") => path,
+        // A URL of another host.
+        _ if value.starts_with(b"//") => b"",
         _ => value,
     }
 }
