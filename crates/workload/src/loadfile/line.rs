@@ -77,7 +77,7 @@ impl Argument<'_> for u64 {
             Some(digits) => Self::from_str_radix(digits, 16),
             None => word.parse(),
         };
-        number.map_err(|_| format!("\"{word}\" is no number"))
+        number.map_err(|_| format!("\"{word}\" is not a number"))
     }
 }
 
