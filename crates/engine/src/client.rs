@@ -152,8 +152,15 @@ impl ClientThread {
         let mut op = workload.next(&Outcome::START);
         let mut first = true;
         for _ in 0..self.limits.operations {
+            let held_until_ns = self.due.next_ns();
             let Some((due_ns, now_ns)) = self.next_due(protocol, end_ns).await else {
                 break;
+            };
+            // While the limit on the request rate holds a connection back, it serves no arrival. The response time
+            // does not contain this wait, which the user asked for.
+            let held_ns = match self.open {
+                Some(_) => held_until_ns.saturating_sub(due_ns.max(free_ns)),
+                None => 0,
             };
             if std::mem::take(&mut first) {
                 let late_ns = now_ns.saturating_sub(due_ns);
@@ -165,12 +172,12 @@ impl ClientThread {
             let elapsed_ns = done_ns - self.limits.start_ns;
             let postponed_ns = protocol.postponed_ns();
             let begun_ns = (due_ns.max(free_ns) + postponed_ns).min(done_ns) - self.limits.start_ns;
-            let response_ns = done_ns.saturating_sub(due_ns + postponed_ns);
+            let response_ns = done_ns.saturating_sub(due_ns + postponed_ns + held_ns);
             let mut tally = self.tally.borrow_mut();
             tally.count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
             if self.open.is_some() {
                 let waited_ns = (free_ns > due_ns).then(|| now_ns - due_ns);
-                let late_ns = now_ns.saturating_sub(due_ns.max(free_ns));
+                let late_ns = now_ns.saturating_sub(due_ns.max(free_ns) + held_ns);
                 tally.count_arrival(elapsed_ns, waited_ns, late_ns);
             }
             drop(tally);
@@ -190,11 +197,7 @@ impl ClientThread {
             let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
             self.due
                 .ended(done_ns, workload.begins_piece(), pause_ns + workload.pause_ns());
-            free_ns = match self.open {
-                // While the limit on the request rate holds a connection back, it serves no arrival.
-                Some(_) => self.due.next_ns(),
-                None => done_ns,
-            };
+            free_ns = done_ns;
         }
         self.close(&digest, end_ns);
     }
