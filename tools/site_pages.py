@@ -70,5 +70,6 @@ def site_link(target: str, source: str) -> str:
     if str(path) in PAGES:
         return PAGES[str(path)]
     if path.parts[0] == "docs" and (ROOT / path).is_file():
-        return str(path.relative_to("docs"))
+        folder = PurePosixPath(source).parent if source.startswith("docs/") else PurePosixPath("docs")
+        return os.path.relpath(path, folder)
     return f"{CHECKOUT}{path}"

@@ -76,7 +76,7 @@ def test_smbtortures_window_has_neither_its_set_up_nor_its_cleanup() -> None:
 def test_a_window_that_never_closed_is_an_error_and_not_a_figure() -> None:
     listener, marks = torture_says((1.0, 90, 40.0, "execute"), (2.0, 95, 30.0, "cleanup"))
     assert marks == [None, None]
-    with pytest.raises(BenchError, match="not through its set-up"):
+    with pytest.raises(BenchError, match="did not finish its set-up"):
         listener.account()
 
 

@@ -153,6 +153,7 @@ def stand_ins(url: str, tmp_path: Path) -> dict[str, str]:
         "OLD.toml": before,
         "EXPERIMENT": experiment,
         "$experiment": experiment,
+        "OTHER": experiment,
         "DIR": str(tmp_path),
         "DIRECTORY": str(tmp_path / "tree"),
         "TARGET": str(tmp_path),

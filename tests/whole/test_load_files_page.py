@@ -45,7 +45,7 @@ def test_the_example_of_the_page_runs_and_every_operation_of_a_pass_succeeds(
 
 def test_the_page_has_every_operation_that_a_load_file_may_have() -> None:
     source = (ROOT / "crates" / "workload" / "src" / "loadfile" / "line.rs").read_text()
-    [listed] = re.findall(r"const OPERATIONS: .*? = \[(.*?)\];", source, re.DOTALL)
+    [listed] = re.findall(r"^requests! \{(.*?)^\}", source, re.DOTALL | re.MULTILINE)
     names = re.findall(r'"(\w+)"', listed)
     assert len(names) > 10
     page = PAGE.read_text()

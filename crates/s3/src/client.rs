@@ -7,7 +7,7 @@ use crate::answer::{Answer, Content, Tag};
 use crate::call::Call;
 use crate::checksum::Checksum;
 use crate::code::{explained, failure, is_foreign, name_in, Broken, FOREIGN};
-use crate::documents::{self, Deleted, Page, Upload, UploadsPage};
+use crate::documents::{self, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
 use crate::request::{Kind, Request};
@@ -209,16 +209,12 @@ impl<T: Transport> Client<T> {
             ..Request::new(Kind::DeleteObjects, "")
         };
         self.ask(&request, &Sent::Text(&text), call).await?;
-        let Deleted {
-            failed,
-            code,
-            message,
-        } = self.document(documents::deleted)?;
-        match failed {
+        let deleted = self.document(documents::deleted)?;
+        match deleted.failed {
             0 => Ok(()),
             _ => Err(explained(
-                failure(200, code.as_deref()),
-                message.as_deref().unwrap_or_default(),
+                failure(200, deleted.code.as_deref()),
+                deleted.message.as_deref().unwrap_or_default(),
             )),
         }
     }

@@ -29,7 +29,7 @@ pub use mount::{
     DUMP, EXPORT, GETPORT, MNT, UMNT, UMNTALL,
 };
 pub use records::{Records, Transport};
-pub use request::{create_verifier, Payload, Procedure, Request, MAX_NAME_BYTES};
+pub use request::{create_verifier, Payload, Procedure, Request};
 pub use response::{
     parse_fs_info, parse_fs_stat, parse_read, parse_write, write_fs_stat, write_path_conf, write_read,
     Committed, Created, Found, FsInfo, Read, Space, Written,
@@ -39,7 +39,7 @@ pub use rpc::{
     AUTH_SYS, MOUNT, NFS, PORTMAPPER, RECORD_MARK_BYTES,
 };
 pub use session4::{Channel, Stateid};
-pub use xdr::{parse, Reader, Writer, Xdr};
+pub use xdr::{parse, Reader, Writer, Xdr, MAX_NAME_BYTES};
 
 use dyno_measure::{Failure, Fault};
 

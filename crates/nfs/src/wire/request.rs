@@ -6,9 +6,7 @@ use super::{Credential, FileHandle, Malformed, Message, Reader, Time, Writer, NF
 use dyno_files::{PageRun, Stability};
 use dyno_measure::named_enum;
 
-/// Upper bound on the length of a file name or path (`PATH_MAX` of Linux).
-pub const MAX_NAME_BYTES: usize = 4096;
-/// Upper bound on the data of one WRITE. No server accepts this much.
+/// Upper bound on the data of one WRITE; no server accepts as much.
 const MAX_DATA_BYTES: usize = 1 << 26;
 
 named_enum! {

@@ -1,7 +1,10 @@
 //! XDR (RFC 4506): numbers of four or eight bytes, and byte strings. Each string follows its length and is padded to a
 //! multiple of four.
 
-use super::{Malformed, MAX_NAME_BYTES};
+use super::Malformed;
+
+/// Upper bound on the length of a file name or path (`PATH_MAX` of Linux).
+pub const MAX_NAME_BYTES: usize = 4096;
 
 /// Reads received bytes in sequence.
 #[derive(Debug, Clone, Copy)]
