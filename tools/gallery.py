@@ -64,10 +64,12 @@ def main() -> None:
     parser.add_argument("--scale", type=float, help="shorten every load level to this share of its length")
     parser.add_argument("--pages", action="store_true", help="run nothing")
     arguments = parser.parse_args()
-    for plan in [] if arguments.pages else arguments.plans or scales:
+    if arguments.pages:
+        write_pages()
+        return
+    for plan in arguments.plans or scales:
         archive(measured(plan, arguments.scale or scales[plan]), plan)
         write_pages()
-    write_pages()
 
 
 def measured(plan: str, scale: float) -> Path:

@@ -151,7 +151,7 @@ class Counted:
     breaks_answered: Annotated[int | None, "Breaks that got an answer of their own. The others were answered by the close of the last handle."] = None
     break_time_hdr: Annotated[bytes | None, "Time from the arrival of a break until its answer was sent, in ns. Meanwhile the client writes cached data back."] = None
     outages: Annotated[list[OutageRow], "One row per outage of a client, by client and time, from start to end of the level."] = field(default_factory=list)
-    handles_asked: Annotated[int | None, "Opens that asked the server to keep the handle, from start to end."] = None
+    handles_asked: Annotated[int | None, "Opens that asked the server to keep the handle, during the whole level with its ramps."] = None
     handles_granted: Annotated[int | None, "Such handles that the server granted."] = None
     handles_persistent: Annotated[int | None, "Granted handles that also outlive a restart of the server."] = None
     handles_regained: Annotated[int | None, "Handles that were reopened on another connection."] = None

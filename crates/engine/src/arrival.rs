@@ -42,12 +42,12 @@ pub struct OpenArrivals {
 
 /// Pace of one client thread, in nanoseconds. Open arrivals have no pace: see `schedule.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ThreadPace {
     Closed { think_ns: u64 },
     Paced { interval_ns: u64 },
 }
 
-impl Pace {
+impl ThreadPace {
     /// Returns the time over which the pace spreads the first operations of all client threads.
     pub(crate) fn interval_ns(self) -> u64 {
         match self {
@@ -60,7 +60,7 @@ impl Pace {
 /// Due times of one client thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DueTimes {
-    pace: Pace,
+    pace: ThreadPace,
     /// Minimum time between two starts that the rate limit requires; 0: no limit.
     bound_ns: u64,
     meant_ns: u64,
@@ -68,7 +68,7 @@ pub(crate) struct DueTimes {
 }
 
 impl DueTimes {
-    pub(crate) fn new(pace: Pace, bound_ns: u64, first_ns: u64) -> Self {
+    pub(crate) fn new(pace: ThreadPace, bound_ns: u64, first_ns: u64) -> Self {
         Self {
             pace,
             bound_ns,
@@ -85,8 +85,8 @@ impl DueTimes {
     /// Returns the start of the operation's timeout. The client's own lateness does not reduce it.
     pub(crate) fn begins_ns(&self, now_ns: u64) -> u64 {
         match self.pace {
-            Pace::Closed { .. } => self.next_ns(),
-            Pace::Paced { .. } => self.next_ns().max(now_ns),
+            ThreadPace::Closed { .. } => self.next_ns(),
+            ThreadPace::Paced { .. } => self.next_ns().max(now_ns),
         }
     }
 
@@ -99,11 +99,11 @@ impl DueTimes {
             bound_ns => due_ns.saturating_add(bound_ns),
         };
         match self.pace {
-            Pace::Closed { think_ns } => {
+            ThreadPace::Closed { think_ns } => {
                 let think_ns = if begins_piece { think_ns } else { 0 };
                 self.meant_ns = done_ns.saturating_add(think_ns).saturating_add(pause_ns);
             }
-            Pace::Paced { interval_ns } => {
+            ThreadPace::Paced { interval_ns } => {
                 self.meant_ns = self.meant_ns.saturating_add(interval_ns);
                 if pause_ns > 0 {
                     self.released_ns = self.released_ns.max(done_ns.saturating_add(pause_ns));
@@ -115,7 +115,7 @@ impl DueTimes {
     /// Returns the number of operations that were due before `end_ns` but not started.
     pub(crate) fn overdue(&self, end_ns: u64) -> u64 {
         match self.pace {
-            Pace::Paced { interval_ns } if self.meant_ns < end_ns => {
+            ThreadPace::Paced { interval_ns } if self.meant_ns < end_ns => {
                 (end_ns - 1 - self.meant_ns) / interval_ns.max(1) + 1
             }
             _ => 0,
@@ -138,39 +138,42 @@ mod tests {
 
     #[test]
     fn a_closed_client_thinks_after_each_answer() {
-        let times = DueTimes::new(Pace::Closed { think_ns: 5 }, 0, 100);
+        let times = DueTimes::new(ThreadPace::Closed { think_ns: 5 }, 0, 100);
         assert_eq!(due(times, &[110, 200]), [100, 115, 205]);
     }
 
     #[test]
     fn a_paced_client_that_falls_behind_keeps_its_intended_times() {
-        let times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 100);
+        let times = DueTimes::new(ThreadPace::Paced { interval_ns: 10 }, 0, 100);
         assert_eq!(due(times, &[135, 136, 137, 138]), [100, 110, 120, 130, 140]);
         assert_eq!(times.begins_ns(150), 150);
     }
 
     #[test]
     fn the_rate_limit_delays_operations_and_never_causes_a_burst() {
-        let closed = DueTimes::new(Pace::Closed { think_ns: 0 }, 50, 100);
+        let closed = DueTimes::new(ThreadPace::Closed { think_ns: 0 }, 50, 100);
         assert_eq!(due(closed, &[101, 300, 301]), [100, 150, 300, 350]);
-        let behind = DueTimes::new(Pace::Paced { interval_ns: 10 }, 50, 100);
+        let behind = DueTimes::new(ThreadPace::Paced { interval_ns: 10 }, 50, 100);
         assert_eq!(due(behind, &[101, 151, 201]), [100, 150, 200, 250]);
     }
 
     #[test]
     fn operations_that_were_due_but_never_began_are_counted() {
-        let mut times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 0);
+        let mut times = DueTimes::new(ThreadPace::Paced { interval_ns: 10 }, 0, 0);
         times.ended(95, true, 0);
         assert_eq!(
             (times.overdue(10), times.overdue(11), times.overdue(100)),
             (0, 1, 9)
         );
-        assert_eq!(DueTimes::new(Pace::Closed { think_ns: 0 }, 0, 0).overdue(100), 0);
+        assert_eq!(
+            DueTimes::new(ThreadPace::Closed { think_ns: 0 }, 0, 0).overdue(100),
+            0
+        );
     }
 
     #[test]
     fn a_pause_after_a_failure_delays_one_start_but_not_the_pace() {
-        let mut times = DueTimes::new(Pace::Paced { interval_ns: 10 }, 0, 0);
+        let mut times = DueTimes::new(ThreadPace::Paced { interval_ns: 10 }, 0, 0);
         times.ended(1, true, 30);
         assert_eq!(times.next_ns(), 31);
         times.ended(32, true, 0);
@@ -180,7 +183,7 @@ mod tests {
     #[test]
     fn a_stall_of_a_tenth_of_the_time_appears_in_the_99th_percentile() {
         const MS: u64 = 1_000_000;
-        let mut times = DueTimes::new(Pace::Paced { interval_ns: MS }, 0, 0);
+        let mut times = DueTimes::new(ThreadPace::Paced { interval_ns: MS }, 0, 0);
         let mut responses = Vec::new();
         let mut now_ns = 0;
         while times.next_ns() < 10_000 * MS {

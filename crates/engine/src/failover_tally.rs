@@ -30,7 +30,7 @@ pub struct FailoverTally {
     /// One row per outage of a client, by client and time, from start to end of the level.
     #[merge(strategy = rule::sorted)]
     pub outages: Vec<OutageTally>,
-    /// Opens that asked the server to keep the handle, from start to end.
+    /// Opens that asked the server to keep the handle, during the whole level with its ramps.
     pub handles_asked: u64,
     /// Such handles that the server granted.
     pub handles_granted: u64,

@@ -198,7 +198,8 @@ pub(crate) trait Work: Send + Sync + Debug {
         None
     }
 
-    /// Returns about how long the bound of the rate makes the preparation of the level's clients last; 0: without a bound.
+    /// Returns about how long the rate limit makes the preparation of the clients' files take; 0 without files or limit.
+    /// For objects, the number of requests is known before (`run/remarks.py`).
     fn preparation_ns(&self, _level: &Level) -> u64 {
         0
     }

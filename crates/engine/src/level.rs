@@ -1,8 +1,9 @@
 //! A level with times in integers: its clients, those that this process runs, and when they start.
 
-use crate::arrival::{Arrival, DueTimes, OpenArrivals, Pace};
+use crate::arrival::{Arrival, DueTimes, OpenArrivals, ThreadPace};
 use crate::spec::{nanoseconds, LevelSpec, PartSpec};
 use dyno_measure::{Window, NS_PER_S};
+use dyno_net::Pace;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ pub struct Level {
     pub window: Window,
     /// Maximum random delay of a client's start.
     pub delay_ns: u64,
-    pub(crate) pace: Pace,
+    pub(crate) pace: ThreadPace,
     /// Open arrivals of the level; None: each client thread has its own pace.
     pub(crate) open: Option<OpenArrivals>,
     pub timeout_ns: u64,
@@ -59,13 +60,13 @@ impl Level {
             },
             delay_ns: nanoseconds(spec.delay_s),
             pace: match spec.arrival {
-                Arrival::Closed { think_time_s } => Pace::Closed {
+                Arrival::Closed { think_time_s } => ThreadPace::Closed {
                     think_ns: nanoseconds(think_time_s),
                 },
-                Arrival::Paced { interval_s } => Pace::Paced {
+                Arrival::Paced { interval_s } => ThreadPace::Paced {
                     interval_ns: nanoseconds(interval_s),
                 },
-                Arrival::Open(_) => Pace::Closed { think_ns: 0 },
+                Arrival::Open(_) => ThreadPace::Closed { think_ns: 0 },
             },
             open: match spec.arrival {
                 Arrival::Open(open) => Some(open),
@@ -85,7 +86,7 @@ impl Level {
 
     /// Returns whether a client thread may send again immediately after an answer.
     pub(crate) fn never_waits(&self) -> bool {
-        self.pace == (Pace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
+        self.pace == (ThreadPace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
     }
 
     /// Returns the operations of one client thread: an even share of the total, or no limit.
@@ -136,15 +137,10 @@ impl Level {
         self.delay_of(client).saturating_add(stagger_ns)
     }
 
-    /// Returns the pace of this process's requests to `address`, its share of the bound of the rate. None: without a bound.
-    pub(crate) fn pace_to(&self, address: SocketAddr) -> Option<dyno_net::Pace> {
+    /// Returns the pace of this process's requests to `address`. None: without a rate limit.
+    pub(crate) fn pace_to(&self, address: SocketAddr) -> Option<Pace> {
         let share = (self.part.clients, self.clients);
-        // Another process may have sent a request just now.
-        let turn = match share.0 < share.1 {
-            true => self.part.client_offset + 1,
-            false => 0,
-        };
-        dyno_net::Pace::of(address, self.max_rate_per_s, share, turn)
+        Pace::of_part(address, self.max_rate_per_s, share, self.part.client_offset)
     }
 
     fn delay_of(&self, client: usize) -> u64 {
@@ -224,7 +220,7 @@ mod tests {
         let bounded = level(Some(1000.0), 0);
         assert_eq!(bounded.bound_ns(), 400_000_000);
         let paced = Level {
-            pace: Pace::Paced {
+            pace: ThreadPace::Paced {
                 interval_ns: 400_000_000,
             },
             ..level(None, 0)

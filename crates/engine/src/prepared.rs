@@ -127,7 +127,7 @@ impl PreparedLevel {
         self.work.workspace_bytes()
     }
 
-    /// Returns about how long the bound of the rate makes the preparation of all clients last; 0: without a bound.
+    /// Returns about how long the rate limit makes the preparation of all clients' files take; 0 without files or limit.
     pub fn preparation_ns(&self) -> u64 {
         self.work.preparation_ns(&self.level)
     }

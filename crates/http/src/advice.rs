@@ -9,6 +9,7 @@ use crate::failures::{BODILESS, CHUNKED, SILENCE};
 use crate::h2::{error_code, ENDED};
 use crate::head::{is_redirect, status_of, Redirect, UNSUPPORTED_CODING};
 use dyno_measure::{Detail, Failure, Fault};
+use dyno_net::NO_CONNECTION;
 use rustix::io::Errno;
 
 /// A failure, reduced to what the table distinguishes.
@@ -224,8 +225,7 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::ConnectTimeout,
-        "Check the address, and that no firewall lies between. A server of this machine hangs, or its queue of connections \
-         is full: ss -ltn shows it.",
+        NO_CONNECTION,
     ),
     (
         |case| case.fault == Fault::Unreachable,

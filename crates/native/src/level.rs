@@ -52,7 +52,7 @@ impl PreparedLevel {
         py.detach(|| self.inner.workspace_bytes())
     }
 
-    /// Returns about how long the bound of the rate makes the clients' preparation last.
+    /// Returns about how long the rate limit makes the preparation of the clients' files take.
     fn preparation_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.inner.preparation_ns()) as f64 / NS_PER_S as f64
     }

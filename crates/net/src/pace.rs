@@ -64,6 +64,19 @@ impl Pace {
         })
     }
 
+    /// Returns the pace of a process that has the clients from number `first` on, `part` of `whole`. If others have some,
+    /// one of them may have sent a request just now.
+    #[must_use]
+    pub fn of_part(
+        address: SocketAddr,
+        max_rate_per_s: Option<f64>,
+        (part, whole): (usize, usize),
+        first: usize,
+    ) -> Option<Self> {
+        let turn = if part < whole { first + 1 } else { 0 };
+        Self::of(address, max_rate_per_s, (part, whole), turn)
+    }
+
     /// Takes the next turn, for this number of requests at once. Returns its time.
     #[must_use]
     pub fn take(&self, requests: usize) -> u64 {

@@ -7,6 +7,7 @@ use crate::wire::Transport;
 use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
+use dyno_net::NO_CONNECTION;
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
 /// the options of the session.
@@ -49,12 +50,11 @@ const HINTS: &[Row] = &[
     Row::failed(
         Fault::ConnectTimeout,
         &[],
-        "Check the address, and that no firewall lies between. A server of this machine hangs, or its queue of connections \
-         is full: ss -ltn shows it.",
+        NO_CONNECTION,
     ),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    Row::failed(Fault::ResponseTimeout, GRACE, "The server has restarted, and waits for the clients of before (NFSv4): wait until its grace period is over, mostly 90 s, and start again. Linux: nfsv4gracetime; Ganesha: Grace_Period, or Graceless = true."),
-    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the export once, and start again, or raise timeout_s of the suite. Perhaps it is not an NFS server."),
+    Row::failed(Fault::ResponseTimeout, GRACE, "The server has restarted, and waits for its previous clients to reconnect (NFSv4). Wait for its grace period to end, usually 90 s, and start again. Linux: nfsv4gracetime; Ganesha: Grace_Period, or Graceless = true."),
+    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may delay the first access: open the export once, and start again, or raise timeout_s of the suite. Also check that the port is that of an NFS server."),
     Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
     Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection. Some servers do so above a number of connections (Ganesha: RPC_Max_Connections, 1024 by default), others with clients whose port is above 1023."),
     Row::failed(Fault::MalformedMessage, &[], "The server violates the protocol. Check the port, and report this with the server's version."),

@@ -10,6 +10,7 @@ use crate::session::{Encryption, Options};
 use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
+use dyno_net::NO_CONNECTION;
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
 /// the options of the session.
@@ -71,8 +72,7 @@ const HINTS: &[Row] = &[
     Row::failed(
         Fault::ConnectTimeout,
         &[],
-        "Check the address, and that no firewall lies between. A server of this machine hangs, or its queue of connections \
-         is full: ss -ltn shows it.",
+        NO_CONNECTION,
     ),
     Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
     Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the share once, and start again, or raise timeout_s of the suite. Perhaps it is not a file server."),

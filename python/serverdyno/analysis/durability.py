@@ -92,7 +92,7 @@ class Outcome:
 class InLevel:
     """Flushes and syncs in the window of one level.
 
-    `border` is the maximum number of syncs that may precede the window.
+    `border` is the tolerance: the number of syncs that may be missing because they came before the window.
     """
 
     flushes: int

@@ -17,8 +17,6 @@ from serverdyno.errors import ServerError, WorkloadError, no_answer
 from serverdyno.fleet import local
 from serverdyno.fleet.load_setup import LoadSetup
 from serverdyno.plan.model import Bounds, Level
-from serverdyno.plan.protocols import steps
-from serverdyno.plan.protocols.documents import DocumentsSettings
 from serverdyno.plan.protocols.http import BODILESS, EMPTY_HINT, HTTP
 from serverdyno.plan.protocols.http_request import RequestSettings
 from serverdyno.servers import waiting
@@ -32,8 +30,6 @@ The pause lets a server with a rate limit recover from a burst.
 """
 PATH_HINT = "Correct this path, or remove it. If its status is right, give all right statuses: --expect-status 200,404."
 """Hint for a path whose status is wrong. Other paths of the same host may be right."""
-NOT_IN_SESSIONS = ("--expect-status", "--method", "--data", "--content-type", "--session")
-"""Options that keys of a session's steps replace."""
 WITHOUT_BODY = [204, 205, 304]
 """Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5)."""
 FINAL = {
@@ -196,7 +192,7 @@ def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> S
     # Only documents belong to the user. Other files and objects are ours, so the user's set-up can't make them wrong.
     of_workload = error.fault == "error_status" or (error.side == "check" and work.uses_documents)
     hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
-    hint = _of_session(setup, error) or hint
+    hint = _advice(setup, error) or hint
     if work.uses_documents and _is_final(error):
         title = _title(setup)
         answer = _native.AnswerError(error.fault, error.side, error.example, error.advice)
@@ -272,16 +268,11 @@ def _warning(
     return (
         f"{setup.target.url}: a request failed in the check before the load: {worst.example} "
         f"({_share(setup, results, worst)}); the load counts such errors",
-        _of_session(setup, worst) or worst.advice,
+        _advice(setup, worst) or worst.advice,
     )
 
 
-def _of_session(setup: LoadSetup, error: ErrorRow) -> str | None:
-    """Return a remedy in the steps of a session; None for other work, or if the steps are not the cause."""
-    found = setup.suite.settings(setup.suite.work)
-    listed = found.steps if isinstance(found, DocumentsSettings) else []
-    advice = steps.advice(listed, error.fault, error.example) if listed else None
-    names_other_options = any(option in (error.advice or "") for option in NOT_IN_SESSIONS)
-    if error.fault == "error_status" and advice and error.advice and not names_other_options:
-        return f"{error.advice} {advice}"
-    return advice
+def _advice(setup: LoadSetup, error: ErrorRow) -> str | None:
+    """Return a remedy in the settings of the work; None if they are not the cause."""
+    work = setup.suite.work
+    return work.advice(setup.suite.settings(work), error.fault, error.example, error.advice)

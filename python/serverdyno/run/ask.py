@@ -208,8 +208,7 @@ def _kept_versions(access: Access, looks: Sequence[_native.ShareLook]) -> Iterat
 
 def _slow_preparation(access: Access, setup: LoadSetup, levels: Sequence[Level]) -> Iterator[Notice]:
     took_s = local.preparation_s(setup, levels)
-    # `remarks` tells of objects, whose number of requests is known.
-    if took_s < SLOW_S or setup.bounds is None or protocols.of(setup.target.protocol).has_access_keys:
+    if took_s < SLOW_S or setup.bounds is None:
         return
     yield (
         f"{access.url}: with {setup.bounds.max_rate_per_s:g} requests/s at most, the clients need about "

@@ -141,7 +141,9 @@ class Team(Members):
     ) -> None:
         """Create the members, each with its own private directory. Raises UserError for a `url`."""
         if url is not None:
-            raise UserError("url: dyno starts a team itself, so it can't have a url")
+            raise UserError(
+                "url: dyno starts the proxy and the servers behind it itself, so there is no URL to give"
+            )
         self.settings = settings
         token = secrets.token_hex(16)
         self._elsewhere: tuple[Behind, ...] = ()

@@ -55,14 +55,12 @@ impl<S: Sessions> Job<'_, S> {
             .map(|rate| rate * self.part.map_or(1.0, share))
     }
 
-    /// Returns the sessions of `here` of all clients, which keep their share of the bound of the rate. `turn`: number of
-    /// the first one.
-    fn paced_sessions(&self, here: usize, all: usize, turn: usize) -> S {
-        // Another process may have sent a request just now.
-        let turn = if here < all { turn + 1 } else { 0 };
+    /// Returns the sessions of `here` of all clients, which keep their share of the rate limit. `first`: number of the
+    /// first one.
+    fn paced_sessions(&self, here: usize, all: usize, first: usize) -> S {
         let address = self.sessions.address();
-        let pace = Pace::of(address, self.max_rate_per_s, (here, all), turn);
-        self.sessions.paced(pace)
+        self.sessions
+            .paced(Pace::of_part(address, self.max_rate_per_s, (here, all), first))
     }
 
     /// Runs the clients of this process and returns their results. Each client has `threads` threads, whose sessions

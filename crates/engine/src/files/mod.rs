@@ -87,14 +87,14 @@ impl<S: Sessions> FilesWork<S> {
         }
     }
 
-    /// Returns about how long the bound of the rate makes sessions with this number of calls last; 0: without a bound.
+    /// Returns about how long the rate limit makes sessions with this number of calls take; 0 without a limit.
     fn paced_ns(&self, sessions: usize, calls: usize) -> u64 {
         let requests = sessions * REQUESTS_PER_SESSION + calls * REQUESTS_PER_CALL;
         let pace = self.sessions.pace();
         pace.map_or(0, |pace| pace.length_ns(requests))
     }
 
-    /// Returns about how long the bound of the rate makes the preparation of a level's clients last.
+    /// Returns about how long the rate limit makes the preparation of a level's clients take.
     fn preparation_ns(&self, level: &Level) -> u64 {
         if self.sessions.pace().is_none() {
             return 0;

@@ -180,11 +180,6 @@ impl Work for SharedObjectsWork {
         Some(objects * self.0.workload.size.most_bytes())
     }
 
-    fn preparation_ns(&self, level: &Level) -> u64 {
-        let objects = self.0.workload.objects as usize * level.part.clients * self.0.threads;
-        self.0.pace.as_ref().map_or(0, |pace| pace.length_ns(objects))
-    }
-
     fn remove_workspaces(&self, most_ns: u64) -> Option<Removal> {
         Some(removal::start(&self.0, most_ns))
     }

@@ -16,6 +16,11 @@ pub use namespace::Namespace;
 use dyno_measure::Failure;
 use std::io;
 
+/// Hint for a connection that was not established in time.
+pub const NO_CONNECTION: &str =
+    "Check the address, and whether a firewall lies between. If the server runs on this machine, it hangs, or its queue \
+     of connections is full: ss -ltn shows it.";
+
 /// Why a target could not be opened.
 #[derive(Debug)]
 pub enum TargetError {

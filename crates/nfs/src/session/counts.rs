@@ -3,7 +3,7 @@
 use crate::v4::Procedure4;
 use crate::wire::Procedure;
 
-/// Number of procedures of the NFS version that has the most.
+/// Largest number of procedures in any NFS version.
 const MOST_PROCEDURES: usize = if Procedure::ALL.len() > Procedure4::ALL.len() {
     Procedure::ALL.len()
 } else {

@@ -60,7 +60,7 @@ struct Chain {
     has_begun: bool,
 }
 
-/// Error of a request that must wait.
+/// The request must wait, so there is no answer yet.
 struct Waits;
 
 impl Dialogue {

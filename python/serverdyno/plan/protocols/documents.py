@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from serverdyno import units, wording
+from serverdyno.plan.protocols import steps
 from serverdyno.plan.protocols.escapes import escaped
 from serverdyno.plan.protocols.model import SectionModel
 from serverdyno.plan.protocols.steps import MOST_STEPS, Step, checked, described, sections
@@ -188,6 +189,12 @@ class Documents(Work[DocumentsSettings]):
             return {}
         paths = [path for path, weight in weighted(settings.paths) if weight][:MOST_PATHS_CHECKED]
         return {path: settings.model_copy(update={"paths": [path]}) for path in paths}
+
+    def advice(
+        self, settings: DocumentsSettings, fault: str, example: str, general: str | None
+    ) -> str | None:
+        """Return a remedy in the steps of a session."""
+        return steps.advice(settings.steps, fault, example, general) if settings.steps else None
 
     def takes_open_load(self, workload: str) -> bool:
         """Return whether requests are independent of each other; the steps of a session are not."""

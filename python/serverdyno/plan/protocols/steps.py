@@ -16,6 +16,8 @@ from serverdyno.plan.protocols.http_request import Headers, Statuses, header_pai
 from serverdyno.plan.protocols.model import Model
 
 MOST_STEPS = 250
+REPLACED_OPTIONS = ("--expect-status", "--method", "--data", "--content-type", "--session")
+"""Options that keys of a session's steps replace."""
 
 
 class Take(Model):
@@ -119,10 +121,10 @@ def described(steps: list[Step]) -> str:
     )
 
 
-def advice(steps: list[Step], fault: str, example: str) -> str | None:
+def advice(steps: list[Step], fault: str, example: str, general: str | None) -> str | None:
     """Return a remedy in the session for this error of the check before load; None if the session is not the cause.
 
-    `example` ends with the name of a value if the fault concerns a value.
+    `example` ends with the name of a value if the fault concerns a value. `general`: the remedy for any request.
     """
     value = example.rpartition(": ")[2]
     if fault == "missing_value":
@@ -133,7 +135,9 @@ def advice(steps: list[Step], fault: str, example: str) -> str | None:
             "same host, and a path has no spaces. ${NAME:url} percent-encodes it."
         )
     if fault == "error_status":
-        return "If this status is right, name it in the step: status = [...]. curl -i shows the whole answer."
+        own = "If this status is right, name it in the step: status = [...]. curl -i shows the whole answer."
+        applies = general and not any(option in general for option in REPLACED_OPTIONS)
+        return f"{general} {own}" if applies else own
     return None
 
 

@@ -241,6 +241,14 @@ class Work(HasSettings[SettingsT]):
         del settings, workload, server_settings
         return None
 
+    def advice(self, settings: SettingsT, fault: str, example: str, general: str | None) -> str | None:
+        """Return a remedy in the settings for an error of the check before load; None if they are not the cause.
+
+        `general`: the remedy for any client.
+        """
+        del settings, fault, example, general
+        return None
+
     def content_of(self, workload: str, operation: str) -> str | None:
         """Return the kind of content of a class of operations; None if it has no kind."""
         del workload, operation

@@ -16,8 +16,8 @@ use std::sync::MutexGuard;
 
 const MOST_PATH_BYTES: usize = 4096;
 const MOST_LISTING_BYTES: usize = 1 << 20;
-/// Size of a listing around its entries: verifier, end of the entries, and end of the listing. The status
-/// is counted elsewhere.
+/// Size of a listing without its entries and its status: the verifier (8 bytes), the end of the list, and the
+/// end-of-file flag (4 each).
 const AROUND_LISTING_BYTES: usize = 16;
 /// Start of the file IDs of exports in their parent directories, far above the IDs of files.
 const EXPORT_IDS: u64 = 1 << 62;
