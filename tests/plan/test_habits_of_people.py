@@ -126,6 +126,11 @@ def test_what_only_looks_unusual_is_sent(monkeypatch: pytest.MonkeyPatch, scheme
         (":9203/a", "write http://127.0.0.1:9203/a"),
         ("<http://127.0.0.1:9/>", "write http://127.0.0.1:9/"),
         ("'http://127.0.0.1:9/'", "write http://127.0.0.1:9/"),
+        ("http://local host:9203/", "the host 'local host' has a space: remove it"),
+        (
+            "http://127.0.0.1:9/a http://127.0.0.1:9/b",
+            "give one URL; for several paths of one server, use --urls",
+        ),
         ("http://::1:9203/", "write an IPv6 address in brackets, as in http://[::1]:8080/"),
         ("http://$HOST/", "replace the placeholder by the name"),
         ("http://<host>:8080/", "replace the placeholder by the name"),

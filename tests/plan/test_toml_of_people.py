@@ -109,3 +109,25 @@ def test_the_share_of_a_file_server_may_stand_in_the_url_alone(tmp_path: Path) -
 )
 def test_a_url_that_no_server_of_files_has_is_told(tmp_path: Path, url: str, told: str) -> None:
     assert told in refusal(tmp_path, files_of(url))
+
+
+def test_certificates_are_looked_for_beside_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    plan = tmp_path / "plans" / "p.toml"
+    plan.write_text(
+        'name = "p"\nsuite = "quick-static"\n[[servers]]\nserver = "external"\nurl = "https://127.0.0.1/"\n'
+        'settings = { trust = "ca.pem" }\n[[servers]]\nserver = "external"\nname = "any"\n'
+        'url = "https://127.0.0.1/"\nsettings = { trust = "anybody" }\n'
+    )
+    with pytest.raises(
+        PlanError, match=r"line 6: servers\[0\].settings.trust: .*/plans/ca.pem does not exist"
+    ):
+        load_plan(plan, settings_types())
+    (tmp_path / "plans" / "ca.pem").touch()
+    loaded = load_plan(plan, settings_types()).plan
+    assert [server.settings["trust"] for server in loaded.servers] == [
+        str(tmp_path / "plans" / "ca.pem"),
+        "anybody",
+    ]

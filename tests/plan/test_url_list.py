@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,32 @@ def test_others_are_refused_with_line_and_advice(tmp_path: Path, content: bytes 
     with pytest.raises(PlanError) as raised:
         listed(tmp_path, content)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "paths"),
+    [
+        ('"path","weight"\r\n"/a.txt",2\r\n"/b",1\r\n', ["/a.txt 2", "/b"]),
+        ("url;weight\nhttp://127.0.0.1:8080/a;3\n", ["/a 3"]),
+        ('"/a","2"\n', ["/a 2"]),
+        ("path,title\n/a\n", ["/a"]),
+        (
+            "<urlset><url>\n<loc>http://127.0.0.1:8080/a?b=1&amp;c=2</loc></url>\n<url><loc> http://127.0.0.1:8080/d "
+            "</loc></url></urlset>\n",
+            ["/a?b=1&c=2", "/d"],
+        ),
+    ],
+)
+def test_the_command_for_another_format_makes_a_list_that_is_taken(
+    tmp_path: Path, content: str, paths: list[str]
+) -> None:
+    with pytest.raises(PlanError) as raised:
+        listed(tmp_path, content)
+    found = re.search(r"(?:awk|grep) .* FILE(?: \| sed \S+ ?\S+')?", str(raised.value))
+    assert found is not None, raised.value
+    command = found[0].replace("FILE", str(tmp_path / "urls.txt"))
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=True, timeout=60)
+    assert listed(tmp_path, done.stdout) == paths
 
 
 def test_every_line_that_can_not_be_used_is_told_at_once(tmp_path: Path) -> None:

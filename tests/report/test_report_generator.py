@@ -11,6 +11,7 @@ from serverdyno.analysis.comparability import Conditions, ObstacleKind, obstacle
 from serverdyno.analysis.improvement import Improvement, Metric, Verdict
 from serverdyno.analysis.trust import Limit, Mark
 from serverdyno.plan.protocols.files import mbit_moved_per_s
+from serverdyno.plan.protocols.http import HTTP
 from serverdyno.report.build import build_from
 from serverdyno.report.figures import histograms
 from serverdyno.report.figures.fates import passes_a_client
@@ -333,3 +334,14 @@ def test_a_bound_that_run_delay_loosens_is_not_stated() -> None:
     [result] = report.results.configurations
     assert {level.stated_hidden_speed for level in result.finished} == {None}
     assert all(Mark.GENERATOR_LIMITED in level.marks for level in result.finished)
+
+
+def test_a_server_that_closes_after_each_answer_of_a_pipeline_is_told() -> None:
+    source = experiment({"nginx": Shape(1000.0)}, clients=(8,), repetitions=1)
+    for pipeline, kept, is_told in ((4, 1, True), (4, 100, False), (None, 1, False)):
+        suite = source.head.suite
+        settings = suite.settings(HTTP).model_copy(update={"pipeline": pipeline})
+        head = source.head.model_copy(update={"suites": [suite.with_settings(HTTP, settings)]})
+        records = [replace(each, connections=each.operations_total // kept) for each in source.records]
+        warnings = build_from(replace(source, head=head, records=records)).warnings
+        assert any("Leave out --pipeline" in each for each in warnings) is is_told, warnings

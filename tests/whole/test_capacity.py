@@ -220,11 +220,12 @@ def of_trials(
     repetitions: int = 1,
     late_ms: float = 0.02,
     change: Callable[[LevelRecord], LevelRecord] = lambda level: level,
+    objective: str = "p99<50ms",
 ) -> Source:
     """Return searches on servers like `queue` as records; the generator sends each request `late_ms` late."""
     shapes = dict.fromkeys(capacities_s, Shape(1000.0))
     closed = experiment(shapes, clients=(64,), repetitions=repetitions, scale=0.005)
-    opened = OpenLoad(rate_per_s=[100, 20_000], objective="p99<50ms")
+    opened = OpenLoad(rate_per_s=[100, 20_000], objective=objective)
     made = closed.head.suite.model_copy(update={"open": opened, "axis": "rate", "clients": [64]})
     levels = expand.levels(made, closed.head.scale)
     head = closed.head.model_copy(update={"suites": [made], "levels": levels})
@@ -286,6 +287,36 @@ def test_an_idle_generator_is_not_blamed_for_a_server_that_is_too_slow_without_i
         report = build_from(of_trials({"nginx": 1500.0}, late_ms=45.0, change=busy))
         assert ("load generator" in report.answer.verdict) is (cpu_share > 0.05), report.answer.verdict
         assert (report.answer.limit == "the load generator.") is (cpu_share > 0.05)
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        ("p50<50ms,failed<1%", "50 % failed (status 500), and the objective allows 1 %."),
+        (
+            "p99<50ms",
+            "50 % failed (status 500). They count as slower than every answer, so no p99 can hold.",
+        ),
+    ],
+)
+def test_errors_of_the_server_that_exceed_a_bound_are_named_and_not_the_generator(
+    objective: str, said: str
+) -> None:
+    def failing(level: LevelRecord) -> LevelRecord:
+        failed = level.operations
+        errors = [ErrorRow("server", "error_status", failed, failed, "status 500")]
+        return replace(level, errors=errors, arrivals_in_window=2 * failed)
+
+    busy = partial(_busy, change=failing, cpu_share=0.5)
+    report = build_from(of_trials({"nginx": 15_000.0}, late_ms=45.0, change=busy, objective=objective))
+    assert f"At 100 requests/s, {said}" in " ".join(report.answer.verdict.split())
+    assert "generator" not in report.answer.verdict
+    assert report.answer.limit == "errors."
+
+
+def test_a_lowest_rate_that_fails_is_told_with_the_bound_that_it_exceeds() -> None:
+    low = build_from(of_trials({"nginx": 20.0}))
+    assert "At 100 requests/s, p99 was" in low.answer.verdict, low.answer.verdict
 
 
 def _busy(level: LevelRecord, change: Callable[[LevelRecord], LevelRecord], cpu_share: float) -> LevelRecord:

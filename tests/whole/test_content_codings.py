@@ -55,6 +55,12 @@ def answering(coding: str, *bodies: bytes) -> Iterator[str]:
             opened.discard(self)
             super().finish()
 
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Encoding", coding)
+            self.send_header("Content-Length", str(len(bodies[0])))
+            self.end_headers()
+
         def do_GET(self) -> None:
             body = bodies[0 if len(opened) == 1 else -1]
             self.send_response(200)
@@ -175,6 +181,21 @@ def test_a_body_that_is_cut_short_is_an_error_although_all_of_its_length_came(
         )
     assert done.returncode != 0
     assert f"damaged or truncated {coding}" in done.stderr, done.stderr
+
+
+def test_a_plain_body_that_is_labelled_gzip_is_told_from_a_damaged_one(home: Home) -> None:
+    with answering("gzip", TEXT) as url:
+        done = home.here("load", url, *SHORT, "-H", "Accept-Encoding: gzip")
+    said = " ".join(done.stderr.split())
+    assert "it is not gzip, although Content-Encoding says so" in said, said
+    assert "leave out Content-Encoding where it is set" in said, said
+
+
+def test_an_answer_to_head_has_no_body_to_decode(home: Home) -> None:
+    with answering("gzip", gzip.compress(TEXT)) as url:
+        done = home.here("load", url, *SHORT, "-X", "HEAD", "-H", "Accept-Encoding: gzip")
+    assert done.returncode == 0, done.stderr
+    assert "decoded" not in done.stderr
 
 
 def test_bodies_that_are_cut_short_under_load_are_counted_by_name(home: Home) -> None:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -381,6 +382,33 @@ def without_checksums(asked: Asked) -> Answer:
     if any(name.lower().startswith("x-amz-checksum") for name in asked.headers):
         return 501, XML, b"<Error><Code>NotImplemented</Code><Message>A header you provided</Message></Error>"
     return asked.passed_on()
+
+
+def without_delete_objects(asked: Asked) -> Answer:
+    if asked.method == "POST" and urlsplit(asked.path).query == "delete=":
+        return 501, XML, b"<Error><Code>NotImplemented</Code></Error>"
+    return asked.passed_on()
+
+
+def test_a_server_without_delete_objects_is_told_from_one_without_checksums(
+    home: Home, server: _native.ReferenceS3
+) -> None:
+    with s3_proxy(server.port, without_delete_objects) as port:
+        url = f"s3://127.0.0.1:{port}/volume1"
+        told = refused(home.here("objects", url, *SHORT, "--mix", "get=1,put=2,delete_many=1"))
+    assert "NotImplemented: DeleteObjects (POST ?delete)" in " ".join(told.split()), told
+    assert "leave delete_many out of --mix" in " ".join(told.split()) and "--checksum" not in told
+
+
+def test_deletes_that_became_puts_are_told(home: Home, server: _native.ReferenceS3) -> None:
+    url = f"s3://127.0.0.1:{server.port}/volume1"
+    for mix, objects, is_told in (("delete=1", "1", True), ("get=1,put=1,delete=1", "50", False)):
+        done = home.here("objects", url, *SHORT[:-1], objects, "--mix", mix)
+        told = " ".join(done.stdout.split())
+        assert done.returncode == 0, done.stderr
+        assert (
+            "operations were PUTs in place of delete, because a client had too few objects" in told
+        ) is is_told
 
 
 LOCKED = b"<Error><Code>AccessDenied</Code><Message>Denied \x1b[1mby object lock.</Message></Error>"

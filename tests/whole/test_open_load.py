@@ -23,9 +23,10 @@ from serverdyno.plan import expand
 from serverdyno.plan.check_suite import suite_problems
 from serverdyno.plan.document import check_model
 from serverdyno.plan.load import parse_plan, until_precise
-from serverdyno.plan.model import Plan, ServerPlan, Suite
+from serverdyno.plan.model import Bounds, Plan, ServerPlan, Suite
 from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.quick import quick_plan
+from serverdyno.plan.quick_objects import objects_plan
 from serverdyno.report.build import build_from, source_of
 from serverdyno.report.comparison import compare
 from serverdyno.report.figures import histograms
@@ -42,7 +43,7 @@ from support.dyno_process import Home
 from support.experiments import Listener
 from support.records import NODE
 from support.reference_servers import start_http
-from support.synthetic_experiment import Shape, experiment, open_record
+from support.synthetic_experiment import Shape, experiment, histogram, open_record
 
 RATES = (1000, 2000)
 
@@ -211,6 +212,41 @@ def test_no_winner_where_nobody_kept_up_is_not_for_want_of_repetitions() -> None
 
     report = build_from(open_source(overloaded, apache=20.0, nginx=10.0))
     assert report.answer.verdict.startswith("No winner: there is no rate at which two configurations kept up")
+
+
+def test_no_winner_for_want_of_answers_for_a_p99_is_told_so() -> None:
+    def few(level: LevelRecord) -> LevelRecord:
+        return replace(
+            level,
+            operations=900,
+            arrivals_in_window=900,
+            response_time_hdr=histogram([1_000_000] * 900),
+        )
+
+    report = build_from(open_source(few, apache=20.0, nginx=10.0))
+    assert report.answer.verdict == (
+        "No winner: too few requests ended for a p99, which needs 1,000 in each load level. Use load levels of more "
+        "than 1 s at 2,000 requests/s, or a higher rate."
+    )
+    assert not any("kept up in every repetition" in each.claim for each in report.findings)
+
+
+def test_a_bound_of_the_rate_that_holds_requests_back_is_named_and_not_the_server() -> None:
+    def held(level: LevelRecord) -> LevelRecord:
+        return replace(level, arrivals_in_window=2 * level.operations)
+
+    source = open_source(held, nginx=20.0)
+    bounds = {rate: Bounds(max_clients=64, max_length_s=600, max_rate_per_s=rate) for rate in (1, 1_000_000)}
+    for rate, named in ((1, True), (1_000_000, False)):
+        bounded = [
+            replace(configuration, bounds=bounds[rate]) for configuration in source.head.configurations
+        ]
+        head = source.head.model_copy(update={"configurations": bounded})
+        report = build_from(replace(source, head=head))
+        said = " ".join([report.answer.verdict, *report.warnings])
+        assert ("the bound of the rate (--max-rate, or max_rate_per_s in bounds) held" in said) is named, said
+        assert ("did not keep up" in said) is not named
+        assert ("kept up with none" in said) is not named
 
 
 def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
@@ -516,6 +552,25 @@ def test_shares_of_a_peak_have_three_digits_and_are_at_least_one_request() -> No
 def test_what_contradicts_open_load_is_told(changed: dict[str, Any], said: str) -> None:
     _, problems = suite(**changed)
     assert any(problem.startswith(said) for problem in problems), problems
+
+
+def test_a_bound_below_the_requests_of_the_rate_is_refused_beforehand() -> None:
+    # 20 MiB in parts of 5 MiB: begin, 4 parts, end. Each second operation is an upload.
+    given = {"rate": "10", "size_bytes": f"{20 << 20}", "part_bytes": f"{5 << 20}", "mix": "get=1,put=1"}
+    with pytest.raises(
+        PlanError, match=r"--max-rate: 34 is below .*, 10 operations/s with 3.5 requests each"
+    ):
+        objects_plan("s3://127.0.0.1:9000/b", given | {"max_rate": "34"})
+    objects_plan("s3://127.0.0.1:9000/b", given | {"max_rate": "35"})
+    made, _ = suite()
+    assert made is not None
+    text = (
+        'name = "p"\nsuite = "s"\n[[servers]]\nserver = "external"\nurl = "http://127.0.0.1/"\n'
+        "bounds = { max_clients = 8, max_length_s = 10, max_rate_per_s = 19 }\n"
+    )
+    with pytest.raises(PlanError, match=r"max_rate_per_s: 19 is below the highest rate, 20"):
+        parse_plan(text, "p.toml", settings_types(), known=[made])
+    parse_plan(text.replace("19", "20"), "p.toml", settings_types(), known=[made])
 
 
 def test_options_that_contradict_a_rate_are_told() -> None:

@@ -420,6 +420,15 @@ warm = true
         assert part in told, told
 
 
+@pytest.mark.parametrize("name", [".hidden", "..", "-rf", "Größe", "a b", ""])
+def test_a_name_that_can_not_be_is_told_with_the_letters_that_it_may_have(name: str) -> None:
+    text = f'[trees.t]\nfiles = [{{ name = "{name}", count = 1, bytes = 1 }}]\n[[steps]]\ndo = "list"\ntree = "t"\n'
+    with pytest.raises(PlanError) as caught:
+        parsed(text)
+    allowed = "must be 1 to 100 of the characters A-Z, a-z, 0-9, _, . and - (the first not . or -)"
+    assert any(allowed in problem for problem in caught.value.problems), caught.value.problems
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -148,18 +148,17 @@ impl ClientThread {
     ) {
         let end_ns = self.limits.start_ns + self.limits.length_ns;
         let mut digest = OperationsDigest::new(self.limits.digest_operations, self.limits.thread);
-        let (mut instant_failures, mut free_ns) = (0, self.limits.start_ns);
+        let (mut instant_failures, mut free_ns) = (0, self.due.next_ns());
         let mut op = workload.next(&Outcome::START);
         let mut first = true;
         for _ in 0..self.limits.operations {
-            let held_until_ns = self.due.next_ns();
             let Some((due_ns, now_ns)) = self.next_due(protocol, end_ns).await else {
                 break;
             };
-            // While the limit on the request rate holds a connection back, it serves no arrival. The response time
-            // does not contain this wait, which the user asked for.
-            let held_ns = match self.open {
-                Some(_) => held_until_ns.saturating_sub(due_ns.max(free_ns)),
+            // No response time contains waits for the limit on the request rate, which the user asked for.
+            let ready_ns = due_ns.max(free_ns);
+            let held_ns = match &self.open {
+                Some(turn) => turn.schedule.borrow_mut().held_ns(due_ns, ready_ns),
                 None => 0,
             };
             if std::mem::take(&mut first) {
@@ -171,13 +170,13 @@ impl ClientThread {
             let done_ns = monotonic_ns();
             let elapsed_ns = done_ns - self.limits.start_ns;
             let postponed_ns = protocol.postponed_ns();
-            let begun_ns = (due_ns.max(free_ns) + postponed_ns).min(done_ns) - self.limits.start_ns;
+            let begun_ns = (ready_ns + postponed_ns).min(done_ns) - self.limits.start_ns;
             let response_ns = done_ns.saturating_sub(due_ns + postponed_ns + held_ns);
             let mut tally = self.tally.borrow_mut();
             tally.count(self.state.place, &performed, (begun_ns, elapsed_ns), response_ns);
             if self.open.is_some() {
-                let waited_ns = (free_ns > due_ns).then(|| now_ns - due_ns);
-                let late_ns = now_ns.saturating_sub(due_ns.max(free_ns) + held_ns);
+                let waited_ns = (ready_ns - held_ns > due_ns).then(|| now_ns - due_ns - held_ns);
+                let late_ns = now_ns.saturating_sub(ready_ns);
                 tally.count_arrival(elapsed_ns, waited_ns, late_ns);
             }
             drop(tally);
@@ -194,10 +193,17 @@ impl ClientThread {
             });
             let pause_ns = self.pause_after(&performed.result, elapsed_ns, &mut instant_failures);
             // Open arrivals need no pause: their rate limits the requests to a dead server.
-            let pause_ns = if self.open.is_some() { 0 } else { pause_ns };
-            self.due
-                .ended(done_ns, workload.begins_piece(), pause_ns + workload.pause_ns());
-            free_ns = done_ns;
+            let pause_ns = if self.open.is_some() { 0 } else { pause_ns } + workload.pause_ns();
+            self.due.ended(done_ns, workload.begins_piece(), pause_ns);
+            free_ns = match &self.open {
+                Some(turn) => {
+                    let unheld_ns = (done_ns + pause_ns).saturating_sub(postponed_ns + held_ns);
+                    turn.schedule.borrow_mut().free(unheld_ns);
+                    // While the limit on the request rate holds a connection back, it serves no arrival.
+                    self.due.next_ns()
+                }
+                None => done_ns,
+            };
         }
         self.close(&digest, end_ns);
     }
@@ -224,7 +230,9 @@ impl ClientThread {
             tally.add_digest(self.state.place, digest);
         }
         if let Some(OpenTurn { schedule, taken_ns }) = &self.open {
-            taken_ns.inspect(|due_ns| schedule.borrow_mut().give_back(*due_ns));
+            let mut schedule = schedule.borrow_mut();
+            taken_ns.inspect(|due_ns| schedule.give_back(*due_ns));
+            schedule.leave();
         } else if !self.state.left.get() {
             tally.add_overdue(self.due.overdue(end_ns));
         }
@@ -235,6 +243,9 @@ impl ClientThread {
         let mut tally = self.tally.borrow_mut();
         tally.count_absence(self.state.place, failure);
         tally.client_left(self.state.place, 0);
+        if let Some(turn) = &self.open {
+            turn.schedule.borrow_mut().leave();
+        }
     }
 
     fn consider_leaving(&self, elapsed_ns: u64) {

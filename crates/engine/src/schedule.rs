@@ -9,6 +9,11 @@
 //! Each arrival ends as done, failed, dropped (the queue was full) or overdue (due before the end of the
 //! level, but no connection took it).
 //!
+//! A limit on the request rate delays arrivals: one whose connection it holds back, and those behind it. So the schedule
+//! also keeps when each connection would be free without the limit. An arrival could have begun at the earliest of these
+//! times, or when it was due; the rest of its wait is the limit's. This is exact for one connection, and for requests
+//! that take equally long. Otherwise it may count too little: a request under way frees its place only when it ends.
+//!
 //! `client.rs` determines lateness. `tally.rs` has the counts.
 
 use crate::arrival::{Law, OpenArrivals};
@@ -96,6 +101,9 @@ pub(crate) struct Schedule {
     most_waiting: usize,
     /// Arrivals that a connection took and gave back.
     returned: BinaryHeap<Reverse<u64>>,
+    /// When each connection without a request under way would have been free without the limit on the request rate.
+    /// None: there is no limit.
+    unheld_ns: Option<BinaryHeap<Reverse<u64>>>,
     counts: ArrivalCounts,
 }
 
@@ -109,6 +117,7 @@ impl Schedule {
         clients: impl ExactSizeIterator<Item = usize>,
     ) -> Self {
         // This thread's share of the queue, in proportion to its clients, rounded up.
+        let connections = clients.len() * level.threads;
         let most_waiting = (open.queue as u128 * clients.len() as u128).div_ceil(level.clients as u128);
         let mut schedule = Self {
             start_ns,
@@ -119,6 +128,9 @@ impl Schedule {
             queue: VecDeque::new(),
             most_waiting: usize::try_from(most_waiting).unwrap_or(usize::MAX),
             returned: BinaryHeap::new(),
+            unheld_ns: level
+                .max_rate_per_s
+                .map(|_| vec![Reverse(start_ns); connections].into()),
             counts: ArrivalCounts::default(),
         };
         for number in 0..schedule.sources.len() {
@@ -185,6 +197,28 @@ impl Schedule {
     /// Gives back an arrival that was not started, because its connection left or the level ended.
     pub(crate) fn give_back(&mut self, due_ns: u64) {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
+    }
+
+    /// Begins an arrival that was due at `due_ns` and had to wait until `ready_ns`. Returns for how much of this wait the
+    /// limit on the request rate is the cause.
+    pub(crate) fn held_ns(&mut self, due_ns: u64, ready_ns: u64) -> u64 {
+        let Some(unheld_ns) = &mut self.unheld_ns else {
+            return 0;
+        };
+        let free_ns = unheld_ns.pop().map_or(ready_ns, |earliest| earliest.0);
+        ready_ns.saturating_sub(due_ns.max(free_ns))
+    }
+
+    /// Ends an arrival. `unheld_ns`: when its connection would be free without the limit on the request rate.
+    pub(crate) fn free(&mut self, unheld_ns: u64) {
+        if let Some(all) = &mut self.unheld_ns {
+            all.push(Reverse(unheld_ns));
+        }
+    }
+
+    /// Removes a connection without a request under way.
+    pub(crate) fn leave(&mut self) {
+        self.unheld_ns.as_mut().and_then(BinaryHeap::pop);
     }
 
     /// Returns the counts of all arrivals. Call it once every connection is done.

@@ -5,6 +5,7 @@ mod status;
 mod tls;
 
 use crate::circumstances::Circumstances;
+use crate::coding::{CODINGS, NOT_GZIP};
 use crate::failures::{BODILESS, CHUNKED, SILENCE};
 use crate::h2::{error_code, ENDED};
 use crate::head::{is_redirect, status_of, Redirect, UNSUPPORTED_CODING};
@@ -23,6 +24,8 @@ struct Case {
     table: &'static str,
     /// Whether the length of the body is wrong.
     has_other_length: bool,
+    /// Whether a body is labelled gzip and is not gzip.
+    is_not_gzip: bool,
     /// Error code of HTTP/2 (RFC 9113, section 7). 0 (NO_ERROR): none.
     http2_code: u32,
     /// Error of the system call that failed.
@@ -49,6 +52,7 @@ impl Case {
             redirect,
             alert: code_of("TLS alert"),
             table,
+            is_not_gzip: code_of(CODINGS.name) == NOT_GZIP,
             has_other_length: matches!(failure.detail, Detail::Length { .. }),
             http2_code: error_code(code_of("HTTP/2")),
             errno: match failure.detail {
@@ -329,6 +333,11 @@ const CONTENT: &[Row] = &[
         |case| case.fault == Fault::UnusableValue,
         "Check the value: it is longer than 4 KiB, or it contains characters that would end the path or header into \
          which it is inserted. ${name:url} encodes such characters.",
+    ),
+    (
+        |case| case.is_not_gzip,
+        "The server labels a body as gzip that is not compressed: leave out Content-Encoding where it is set (nginx: \
+         add_header; S3: the object's metadata), or store the body compressed.",
     ),
     (
         |case| case.fault == Fault::BrokenCoding,

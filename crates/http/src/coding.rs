@@ -28,9 +28,17 @@ named_enum! {
     }
 }
 
-static CODINGS: StatusTable = StatusTable {
+/// Number of the text on a body that is labelled gzip and does not begin as gzip does.
+pub(crate) const NOT_GZIP: u32 = 3;
+/// First two bytes of gzip (RFC 1952, section 2.3.1).
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+pub(crate) static CODINGS: StatusTable = StatusTable {
     name: "content codings",
     write: |code, formatter| {
+        if code == NOT_GZIP {
+            return formatter.write_str("it is not gzip, although Content-Encoding says so");
+        }
         let coding = ["gzip", "deflate", "br"].get(code as usize).unwrap_or(&"coding");
         write!(formatter, "damaged or truncated {coding}")
     },
@@ -49,6 +57,8 @@ pub fn asks_coding(fields: &[(String, String)]) -> bool {
 #[derive(Debug, Default)]
 pub struct ContentCheck {
     state: State,
+    /// First two bytes of the body, and how many of them have come.
+    first: ([u8; 2], usize),
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +83,7 @@ impl ContentCheck {
             // These responses have no body, whatever their fields declare (RFC 9110, section 6.4.1).
             _ if matches!(status, 204 | 304) => Ok(None),
             State::Plain => Ok(None),
-            State::Decoding(decoder) => Err(decoder.failure()),
+            State::Decoding(decoder) => Err(decoder.failure(self.first)),
             State::Whole(decoded) | State::Unknown(decoded) => Ok(Some(*decoded)),
             State::Broken(failure) => Err(*failure),
         }
@@ -83,7 +93,7 @@ impl ContentCheck {
 impl Body for ContentCheck {
     fn wants_fields(&mut self) -> bool {
         // Clear the state of an earlier attempt.
-        self.state = State::Plain;
+        *self = Self::default();
         true
     }
 
@@ -102,6 +112,11 @@ impl Body for ContentCheck {
         let State::Decoding(decoder) = &mut self.state else {
             return;
         };
+        let (first, seen) = &mut self.first;
+        for (place, byte) in first[*seen..].iter_mut().zip(data) {
+            *place = *byte;
+            *seen += 1;
+        }
         let fed = decoder.feed(data).and_then(|()| match last {
             true => decoder.finish(),
             false => Ok(()),
@@ -110,7 +125,7 @@ impl Body for ContentCheck {
             Ok(()) if last => self.state = State::Whole(decoder.decoded()),
             Ok(()) => {}
             Err(Stop::TooLarge) => self.state = State::Unknown(Decoded::TooLarge),
-            Err(Stop::Broken) => self.state = State::Broken(decoder.failure()),
+            Err(Stop::Broken) => self.state = State::Broken(decoder.failure(self.first)),
         }
     }
 }
@@ -157,8 +172,14 @@ impl Decoder {
         }
     }
 
-    fn failure(&self) -> Failure {
-        CODINGS.failure(Fault::BrokenCoding, self.decoded() as u32)
+    /// Returns the failure for a body with these first bytes, of which `seen` have come.
+    fn failure(&self, (first, seen): ([u8; 2], usize)) -> Failure {
+        let is_foreign = seen == first.len() && first != GZIP_MAGIC;
+        let code = match self.decoded() {
+            Decoded::Gzip if is_foreign => NOT_GZIP,
+            coding => coding as u32,
+        };
+        CODINGS.failure(Fault::BrokenCoding, code)
     }
 
     fn feed(&mut self, data: &[u8]) -> Result<(), Stop> {

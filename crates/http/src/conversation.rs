@@ -32,6 +32,14 @@ pub trait Conversation {
     /// server states one.
     fn expect_room(&mut self, _room: u32) {}
 
+    /// Returns whether the server has taken a request on this connection, although it left later ones unprocessed.
+    fn has_taken_some(&self) -> bool {
+        true
+    }
+
+    /// Returns whether an exchange that the server left unprocessed has ended and was not taken.
+    fn has_unprocessed(&self) -> bool;
+
     /// Number of unfinished exchanges.
     fn active(&self) -> u32;
 

@@ -163,6 +163,11 @@ impl<B: Body> Conversation for Pipeline<B> {
         !self.closing
     }
 
+    fn has_unprocessed(&self) -> bool {
+        let mut all = self.exchanges.iter().flatten();
+        all.any(|pending| matches!(pending.outcome, Some((_, true))))
+    }
+
     fn active(&self) -> u32 {
         self.active
     }

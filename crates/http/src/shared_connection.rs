@@ -20,7 +20,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Number of receive calls after which a driver yields although more bytes are available.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Maximum repetitions of a request that the server declared unprocessed (RFC 9113, section 8.7).
+/// Maximum repetitions of a request that the server declared unprocessed (RFC 9113, section 8.7), without those on
+/// connections on which it took others.
 const MOST_REPEATS: u32 = 10;
 const NO_DEADLINE: u64 = u64::MAX;
 
@@ -35,6 +36,8 @@ pub struct SharedConnection<T: Transport, C> {
     /// None while a connection is being established.
     transport: Cell<Option<T>>,
     current: RefCell<Option<Rc<Shared<C>>>>,
+    /// The last connection that stopped taking requests, while it may have left some unprocessed.
+    last: RefCell<Option<Rc<Shared<C>>>>,
     users: Cell<usize>,
     /// Whether the last connection ended without outstanding requests.
     ended_idle: Cell<bool>,
@@ -86,6 +89,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
             buffer,
             transport: Cell::new(Some(transport)),
             current: RefCell::new(None),
+            last: RefCell::new(None),
             users: Cell::new(0),
             ended_idle: Cell::new(false),
             owed: Cell::new(None),
@@ -241,11 +245,24 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
             .as_ref()
             .is_some_and(|current| Rc::ptr_eq(current, shared));
         if is_current {
-            self.current.replace(None);
+            self.last.replace(self.current.take());
         }
         // Threads that wait for room continue on the next connection.
         shared.queue.call_all();
         shared.wake_driver();
+    }
+
+    /// Returns whether requests that the last connection left unprocessed were not sent again. They go before new ones, or a
+    /// server that takes few requests per connection may never take them.
+    fn owes_repeats(&self) -> bool {
+        let mut last = self.last.borrow_mut();
+        let owes = last
+            .as_ref()
+            .is_some_and(|shared| shared.session.borrow().has_unprocessed());
+        if !owes {
+            *last = None;
+        }
+        owes
     }
 
     /// Handles the end of the connection: fails open streams, or keeps the failure for the next request.
@@ -377,15 +394,18 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         if let Some(failure) = self.shared_connection.owed.take() {
             return Err(failure);
         }
-        let mut repeats = 0;
+        let (mut repeats, mut is_new) = (0, true);
         loop {
             let before = cost.connections;
-            let (result, again) = self.attempt(request, start_ns, body, cost).await;
-            cost.reconnected |= repeats > 0 && cost.connections > before;
+            let (result, again) = self.attempt(request, (start_ns, is_new), body, cost).await;
+            cost.reconnected |= !is_new && cost.connections > before;
+            is_new = false;
             let most = match again {
                 Again::Never => 0,
                 Again::Once => 1,
                 Again::Unprocessed => MOST_REPEATS,
+                // Each such connection serves a request, so this ends, at the latest with the deadline.
+                Again::PassedOver => continue,
             };
             if repeats >= most {
                 return result;
@@ -398,14 +418,22 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
     async fn attempt(
         &mut self,
         request: &C::Request,
-        start_ns: u64,
+        (start_ns, mut is_new): (u64, bool),
         body: &mut C::Body,
         cost: &mut Exchange,
     ) -> (Result<Head, Failure>, Again)
     where
         C::Body: Default,
     {
-        let begun = poll_fn(|context| self.poll_begin(request, start_ns, body, context)).await;
+        let begun = poll_fn(|context| {
+            // The threads that send their requests again were woken, too.
+            if std::mem::take(&mut is_new) && self.shared_connection.owes_repeats() {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.poll_begin(request, start_ns, body, context)
+        });
+        let begun = begun.await;
         let Begun {
             shared,
             place,
@@ -432,7 +460,12 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         let again = match &ended.result {
             Err(failure) if ended.unprocessed => {
                 cost.streams.count_unprocessed(failure.fault);
-                Again::Unprocessed
+                let is_refused = matches!(failure.fault, Fault::StreamRefused | Fault::StreamsOverLimit);
+                if !is_refused && shared.session.borrow().has_taken_some() {
+                    Again::PassedOver
+                } else {
+                    Again::Unprocessed
+                }
             }
             // The server was just closing an idle connection.
             _ if closed_idly => Again::Once,
@@ -535,6 +568,8 @@ enum Again {
     Once,
     /// The server declared that it did not process the request.
     Unprocessed,
+    /// The same, on a connection on which it took other requests.
+    PassedOver,
 }
 
 /// A stream that was opened.

@@ -264,6 +264,7 @@ impl fmt::Display for Failure {
                 // A local directory has no server.
                 let words = match self.fault {
                     Fault::ErrorStatus => "the file system refused a call",
+                    Fault::AccessDenied => "access was denied",
                     _ => words,
                 };
                 write!(

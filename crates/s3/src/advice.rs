@@ -2,7 +2,7 @@
 //! plans and URLs.
 
 use crate::client::Payload;
-use crate::code::{is_of_server, name_in, status_in, text_in, FOREIGN};
+use crate::code::{is_of_server, name_in, status_in, text_in, DELETE_OBJECTS, FOREIGN};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::IN_PLAIN_HTTP;
 
@@ -192,6 +192,9 @@ fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
         Some(400) if has(&["api port"]) => {
             Some("This is not the port of the S3 interface, which for MinIO is usually 9000: its console has 9001.")
         }
+        Some(405 | 501) if text.starts_with(&DELETE_OBJECTS.to_ascii_lowercase()) => {
+            Some("The server can't delete several objects with one request: leave delete_many out of --mix.")
+        }
         Some(403 | 200) if has(&["object lock", "object-lock", "retention", "legal hold", "worm"]) => Some(
             "The bucket has Object Lock: what is put there can't be removed before its retention ends. Use a bucket \
              without it.",
@@ -255,6 +258,13 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
                  time with --timeout. Or the program that listens there is not an S3 server.",
             )
         }
+        Fault::IdleClose => {
+            return Some(
+                "The server closes idle connections before the clients use them again: raise its keep-alive timeout, or \
+                 that of the proxy in front of it, above the clients' pauses (nginx: keepalive_timeout; HAProxy: timeout \
+                 http-keep-alive).",
+            )
+        }
         Fault::WrongCertificateName if is.is_virtual => {
             return Some(
                 "With --addressing virtual the certificate must be for BUCKET.HOST: *.HOST covers only a bucket without \
@@ -279,7 +289,7 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::{explained, failure};
+    use crate::code::{explained, failure, unsupported};
 
     fn check(failure: impl Into<Failure>, payload: Payload, expected: &str) {
         let is = Circumstances {
@@ -310,6 +320,18 @@ mod tests {
             check(failure(status, Some(FOREIGN)), Payload::Signed, "limit_except");
         }
         check(failure(413, None), Payload::Unsigned, "client_max_body_size");
+        let lacked = unsupported(
+            explained(failure(501, Some("NotImplemented")), "A header"),
+            DELETE_OBJECTS,
+        );
+        assert!(
+            lacked
+                .to_string()
+                .ends_with("501 NotImplemented: DeleteObjects (POST ?delete): A header"),
+            "{lacked}"
+        );
+        check(lacked, Payload::Unsigned, "leave delete_many out");
+        check(Fault::IdleClose, Payload::Signed, "HAProxy: timeout");
         check(
             failure(400, Some("InvalidBucketName")),
             Payload::Signed,

@@ -6,7 +6,7 @@
 use crate::answer::{Answer, Content, Tag};
 use crate::call::Call;
 use crate::checksum::Checksum;
-use crate::code::{explained, failure, is_foreign, name_in, Broken, FOREIGN};
+use crate::code::{explained, failure, is_foreign, name_in, unsupported, Broken, DELETE_OBJECTS, FOREIGN};
 use crate::documents::{self, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
@@ -208,7 +208,8 @@ impl<T: Transport> Client<T> {
             headers: &[("content-md5", &md5)],
             ..Request::new(Kind::DeleteObjects, "")
         };
-        self.ask(&request, &Sent::Text(&text), call).await?;
+        let asked = self.ask(&request, &Sent::Text(&text), call).await;
+        asked.map_err(|failure| unsupported(failure, DELETE_OBJECTS))?;
         let deleted = self.document(documents::deleted)?;
         match deleted.failed {
             0 => Ok(()),

@@ -146,6 +146,24 @@ pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
     }
 }
 
+/// The request of `delete_many`, as failures name it.
+pub(crate) const DELETE_OBJECTS: &str = "DeleteObjects (POST ?delete)";
+
+/// Names the request in a failure if the server does not support it.
+pub(crate) fn unsupported(failure: Failure, request: &str) -> Failure {
+    let (Detail::Status(status), Some(405 | 501)) = (failure.detail, status_in(&failure)) else {
+        return failure;
+    };
+    let said = text_of(status.code).map_or(String::new(), |text| format!(": {text}"));
+    let text = plain_text(format!("{request}{said}").as_bytes(), MOST_TEXT_CHARACTERS);
+    let number = TEXTS.keep(text).saturating_add(1).min(0xff);
+    let code = (status.code & ((1 << TEXT_SHIFT) - 1)) | (number << TEXT_SHIFT);
+    Failure {
+        detail: Detail::Status(STATUSES.status(code)),
+        ..failure
+    }
+}
+
 /// Returns whether a response with this status and without a code shows that another program than an S3 server refused
 /// the request. Other statuses have causes of their own.
 pub(crate) fn is_foreign(status: u16) -> bool {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from serverdyno.errors import PlanError
 from serverdyno.plan.document import Problem, sentence
 from serverdyno.plan.expand import levels
-from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Suite
+from serverdyno.plan.model import MAX_CLIENTS, OF_LEVELS_IN_TIME, Bounds, Level, Suite
 from serverdyno.plan.protocols.bonnie import MOST_SESSIONS
 
 # A shorter window shows momentary noise of the machine instead of the server's speed.
@@ -43,6 +44,36 @@ def scale_problems(suite: Suite, scale: float) -> list[Problem]:
     least = MIN_WINDOW_S / full_window_s
     advice = f"use at least {least:.4f}" if least <= 1 else "the suite itself is too short"
     return [Problem(("scale",), f"leaves a window of {window_s:g} s, less than {MIN_WINDOW_S:g} s; {advice}")]
+
+
+def rate_problem(suite: Suite, bounds: Bounds) -> str | None:
+    """Return why the bound of the rate is too low for the offered rates; None if it is high enough."""
+    if suite.open is None or not suite.open.rate_per_s:
+        return None
+    requests = suite.work.requests_per_operation(suite.settings(suite.work))
+    rate = max(suite.open.rate_per_s)
+    if rate * requests <= bounds.max_rate_per_s:
+        return None
+    each = (
+        "" if requests == 1 else f" {suite.terms.operations}/s with {requests:.3g} requests each on average"
+    )
+    return f"{bounds.max_rate_per_s:g} is below the highest rate, {rate}{each}"
+
+
+def bounds_problems(
+    path: tuple[str | int, ...], bounds: Bounds, planned: Sequence[Level], suites: Sequence[Suite]
+) -> Iterator[Problem]:
+    """Yield the bounds that the planned levels of the suites exceed."""
+    clients = max(level.clients for level in planned)
+    if clients > bounds.max_clients:
+        message = f"{bounds.max_clients}, but the suite has up to {clients} clients"
+        yield Problem((*path, "max_clients"), message)
+    # Levels that end when their work is done are not checked: they are stopped at this bound.
+    length_s = max(level.planned_s for level in planned)
+    if length_s > bounds.max_length_s:
+        yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a level takes {length_s:g} s")
+    for message in filter(None, (rate_problem(suite, bounds) for suite in suites)):
+        yield Problem((*path, "max_rate_per_s"), message)
 
 
 def _time_problems(suite: Suite) -> list[Problem]:

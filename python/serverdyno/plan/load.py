@@ -10,9 +10,10 @@ from pathlib import Path
 from serverdyno.errors import PlanError, UserError
 from serverdyno.plan import suites
 from serverdyno.plan.check_suite import suite_problems
-from serverdyno.plan.document import check_model, described, parse_toml, read_text, sentence
+from serverdyno.plan.document import Problem, check_model, described, parse_toml, read_text, sentence
 from serverdyno.plan.expand import levels_of
 from serverdyno.plan.model import Plan, Suite
+from serverdyno.plan.protocols.access import ANYBODY, SYSTEM
 from serverdyno.plan.protocols.options import read
 from serverdyno.plan.spoken import SettingsTypes
 from serverdyno.plan.testbed import Testbed
@@ -24,6 +25,8 @@ _OTHER_CLIENTS = "-other-clients"
 _MOST_NAME = 63
 
 
+FILES = ("trust", "certificate", "key")
+"""Settings of a server of your own that name a file."""
 SUITE_FILE = ".toml"
 """Suffix that distinguishes the file of a plan's suite from the name of a shipped suite."""
 
@@ -47,8 +50,8 @@ def load_plan(
     """Return the plan in a file. Raises PlanError with all its problems, or UserError if the file can't be read.
 
     `settings_types` contains the settings model of every known server, by name. `scale`, `suite_file` and `clients`
-    (`1,2,4`) replace the values of the plan and its suites. A suite's path is relative to the plan's folder;
-    `suite_file` may also be the name of a shipped suite.
+    (`1,2,4`) replace the values of the plan and its suites. Paths of suites and of servers' certificates are relative
+    to the plan's folder; `suite_file` may also be the name of a shipped suite.
     """
     text = read_text(path)
     data = parse_toml(text, str(path))
@@ -66,11 +69,35 @@ def load_plan(
             with_clients(each if isinstance(each, Suite) else suites.load(each), clients) for each in known
         ]
     plan = parse_plan(text, str(path), settings_types, scale, known)
+    plan, problems = _with_whole_paths(plan, path.parent, settings_types)
+    if problems:
+        raise PlanError(str(path), described(problems, text))
     if plan.generator.fleet is not None:
         plan = with_fleet(plan, path.parent / plan.generator.fleet)
     return LoadedPlan(
         plan, tuple(each if isinstance(each, Suite) else suites.load(each) for each in known), text
     )
+
+
+def _with_whole_paths(plan: Plan, folder: Path, settings_types: SettingsTypes) -> tuple[Plan, list[Problem]]:
+    """Return the plan with absolute paths of the files in the settings of your servers, and those that do not exist."""
+    problems: list[Problem] = []
+    servers = []
+    for index, server in enumerate(plan.servers):
+        is_external = getattr(settings_types[server.server], "is_external", False)
+        own = {key: server.settings[key] for key in FILES if is_external and key in server.settings}
+        found = {
+            key: str((folder / Path(file).expanduser()).absolute())
+            for key, file in own.items()
+            if file not in (SYSTEM, ANYBODY)
+        }
+        problems += [
+            Problem(("servers", index, "settings", key), f"{file} does not exist")
+            for key, file in found.items()
+            if not Path(file).exists()
+        ]
+        servers.append(server.model_copy(update={"settings": server.settings | found}))
+    return plan.model_copy(update={"servers": servers}), problems
 
 
 def _named(name: str, folder: Path) -> Suite | str:

@@ -28,6 +28,7 @@ from serverdyno.plan.quick_options import (
     Places,
     by_option,
     filled,
+    low_bounds,
     names_of,
     open_problems,
     ramp_s,
@@ -123,6 +124,8 @@ def quick_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
         problems += _by_option(suite_problems(suite))
         wrong = contradiction(suite.settings(HTTP), suite.settings(DOCUMENTS))
         problems += _by_option([] if wrong is None else [Problem((HTTP.section,), wrong)])
+    if suite is not None and plan is not None:
+        problems += low_bounds(suite, plan)
     if suite is not None and plan is not None and not problems:
         too_many = size_problem(dict(enumerate(plan.servers)), plan.ends_with, len(levels(suite)))
         problems += [] if too_many is None else [f"--clients: {too_many.message}"]
@@ -297,9 +300,6 @@ def _contradictions(texts: Mapping[str, Any], values: Mapping[str, Any]) -> Iter
         yield "--length: -d sets the length here; for a body, use --data TEXT or --data-file FILE"
     if re.match(r"0?\.\d", texts.get("rate", "")):
         yield "--rate: for less than one request per second, use --clients 1 --think 2s"
-    rates, bound = values.get("rate", []), values.get("max_rate")
-    if bound is not None and rates and bound < max(rates):
-        yield f"--max-rate: {bound:g} is below the highest rate, {max(rates)}"
     for header in _without_implied(texts).get("header", []):
         name, _, value = header.partition(":")
         if name.strip().lower() == "content-length":

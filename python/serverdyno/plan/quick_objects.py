@@ -28,6 +28,7 @@ from serverdyno.plan.quick_options import (
     Places,
     by_option,
     filled,
+    low_bounds,
     names_of,
     open_problems,
     ramp_s,
@@ -144,6 +145,8 @@ def objects_plan(url: str, given: Mapping[str, Any]) -> tuple[Plan, Suite, str]:
     problems += [*_by_option(unsound), *_by_option(unsound_too)]
     if suite is not None:
         problems += _by_option(suite_problems(suite))
+    if suite is not None and plan is not None:
+        problems += low_bounds(suite, plan)
     if plan is not None:
         problems += _by_option(cpu_problems(("generator", "cpus"), plan.generator.cpus))
     if suite is not None and plan is not None and not problems:

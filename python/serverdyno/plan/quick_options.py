@@ -16,9 +16,10 @@ from annotated_types import Ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from serverdyno.plan.check_suite import MIN_WINDOW_S
+from serverdyno.plan.check_suite import MIN_WINDOW_S, rate_problem
 from serverdyno.plan.document import Problem
 from serverdyno.plan.locate import KeyPath
+from serverdyno.plan.model import Plan, Suite
 from serverdyno.plan.protocols.options import Option, main_name, read_all
 
 Places = tuple[tuple[type[BaseModel], type[BaseModel], KeyPath], ...]
@@ -90,6 +91,14 @@ def by_option(
         )
         option = options.get(problem.path[:depth], ".".join(map(str, problem.path)))
         yield option, problem.path[depth:], problem.message
+
+
+def low_bounds(suite: Suite, plan: Plan) -> Iterator[str]:
+    """Yield why the bound of the rate is too low for the offered rates."""
+    bounds = plan.servers[0].bounds
+    message = None if bounds is None else rate_problem(suite, bounds)
+    if message is not None:
+        yield f"--max-rate: {message}"
 
 
 def ramp_s(length_s: float) -> float:

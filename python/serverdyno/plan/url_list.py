@@ -159,8 +159,9 @@ def _of_format(line: str) -> str | None:
         return _of_document(line)
     if _TABLE.fullmatch(line):
         return (
-            "a table with commas (CSV); write /path weight: awk -F, 'NR > 1 {print $1, $2}' FILE, if path and weight "
-            "are its first two columns"
+            "a table with commas (CSV); write /path weight: "
+            r"""awk -F'[,;]' '{gsub(/["\r]/, "")} $1 ~ /^(\/|http)/ {print $1, $2}' FILE"""
+            ", if path and weight are its first two columns"
         )
     return None
 
@@ -180,7 +181,7 @@ def _of_document(line: str) -> str:
     if line.startswith("<"):
         return (
             "XML (such as a sitemap) or HTML; keep only the URLs, one per line: "
-            "grep -oP '(?<=<loc>)[^<]+' FILE prints the URLs of a sitemap"
+            r"grep -oP '<loc>\s*\K[^<\s]+' FILE | sed 's/&amp;/\&/g' prints the URLs of a sitemap"
         )
     try:
         key = _stated_at(json.loads(line))

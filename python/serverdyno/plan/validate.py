@@ -20,14 +20,13 @@ from pydantic import BaseModel, ValidationError
 
 from serverdyno._native import names_loopback
 from serverdyno.plan import protocols, suites
-from serverdyno.plan.check_suite import scale_problems
+from serverdyno.plan.check_suite import bounds_problems, scale_problems
 from serverdyno.plan.document import Problem, check_model, explain, unknown_name
 from serverdyno.plan.expand import combinations, configuration_name, levels_of
 from serverdyno.plan.model import (
     MAX_LEVELS,
     MAX_RUNS,
     MAX_URL,
-    Bounds,
     GeneratorPlan,
     Level,
     Plan,
@@ -224,8 +223,12 @@ def _text_problem(url: str) -> str | None:
 
 def _written_otherwise(url: str) -> str:
     """Return how to write non-ASCII letters: in a host name by IDNA (RFC 5891), elsewhere as %XX."""
+    if re.search(r"\shttps?://", url):
+        return "give one URL; for several paths of one server, use --urls FILE"
     with contextlib.suppress(ValueError):
         host = urlsplit(url).hostname or ""
+        if " " in host:
+            return f"the host {host!r} has a space: remove it"
         if host.isprintable() and not host.isascii():
             return f"write the host as {host.encode('idna').decode()}"
     return f"write {fully_escaped(url)}"
@@ -468,7 +471,7 @@ def _target_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
         message = "missing: a target that is not loopback needs max_clients, max_rate_per_s and max_length_s"
         yield Problem((*path, "bounds"), message)
     if server.bounds is not None and context.levels:
-        yield from _bounds_problems((*path, "bounds"), server.bounds, context.levels)
+        yield from bounds_problems((*path, "bounds"), server.bounds, context.levels, context.suites)
 
 
 def cut_problem(server: ServerPlan, cut: Cut, settings_type: type[BaseModel]) -> str | None:
@@ -561,17 +564,6 @@ def _connect_to(server: ServerPlan) -> str | None:
 def _externals(context: _Context) -> str:
     found = [name for name, model in context.settings_types.items() if getattr(model, "is_external", False)]
     return ", ".join(found) or "none"
-
-
-def _bounds_problems(path: tuple[str | int, ...], bounds: Bounds, planned: list[Level]) -> Iterator[Problem]:
-    clients = max(level.clients for level in planned)
-    if clients > bounds.max_clients:
-        message = f"{bounds.max_clients}, but the suite has up to {clients} clients"
-        yield Problem((*path, "max_clients"), message)
-    # Levels that end when their work is done are not checked: they are stopped at this bound.
-    length_s = max(level.planned_s for level in planned)
-    if length_s > bounds.max_length_s:
-        yield Problem((*path, "max_length_s"), f"{bounds.max_length_s:g} s, but a level takes {length_s:g} s")
 
 
 def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:

@@ -5,14 +5,17 @@ This module defines their order. A caveat on one subject is in that subject's mo
 
 from __future__ import annotations
 
+from collections import Counter
+
 from serverdyno import wording
 from serverdyno.analysis.oddities import RANGE_SHARE, wide_range
-from serverdyno.analysis.trust import Mark
+from serverdyno.analysis.trust import FAILED_SHARE, Mark
 from serverdyno.report.basis import shortening
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Caveat
 from serverdyno.report.parts import named
 from serverdyno.report.subjects import (
+    connections,
     cost,
     durability,
     errors,
@@ -63,6 +66,7 @@ def _texts(results: Results) -> tuple[str, ...]:
         *power_cuts.warnings(source),
         *negotiated.warnings(source),
         *tls.warnings(source),
+        *connections.warnings(source),
         *runs.warnings(source),
         *cost.shared_cpus(source),
         *nodes.vague_clocks(source),
@@ -74,7 +78,21 @@ def _texts(results: Results) -> tuple[str, ...]:
         *([] if source.head.suite.objective else open_load.caveats(results)),
         *_unlike_repetitions(results),
         *_parts_of_a_pass(results),
+        *_replaced(results),
     )
+
+
+def _replaced(results: Results) -> list[str]:
+    """Warn of operations that a workload replaced by others."""
+    suite, found = results.source.head.suite, []
+    for result in results.configurations:
+        done: Counter[str] = Counter()
+        for level in result.finished:
+            # Where many fail, the shares of those that succeed say nothing.
+            done.update(level.operations if level.failed_share <= FAILED_SHARE else {})
+        if words := suite.work.replaced(suite.settings(suite.work), done):
+            found.append(f"{result.name}: {words[0].lower()}{words[1:]}")
+    return found
 
 
 def _unlike_repetitions(results: Results) -> list[str]:

@@ -163,6 +163,8 @@ class _GroupRun:
         if not 0 < len(self.uses) < len(self.firsts):
             return str(error)
         phase = self.firsts[len(self.uses)].name
+        if self.setup.target.url.startswith("file:"):
+            return f"{error} (at {phase})"
         return f"{error} (at {phase}; until then, the server answered, so it may have ended: look at its log)"
 
     def _remove(

@@ -92,7 +92,8 @@ class ExternalSettings(Settings, ClientCertificate):
     trust: str = Field(
         default=SYSTEM,
         description='For an https:// or s3s:// URL: the certificates to trust. "system": this system\'s authorities. '
-        '"anybody": any certificate, so the identity of the server is unknown. Otherwise a file of authorities (PEM).',
+        '"anybody": any certificate, so the identity of the server is unknown. Otherwise a file of authorities '
+        "(PEM), relative to the plan's folder.",
     )
     secure_url: str | None = Field(
         default=None,

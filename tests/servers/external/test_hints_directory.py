@@ -120,6 +120,16 @@ def test_a_directory_that_may_not_be_written_is_told(home: Home) -> None:
 
 
 @needs_root
+def test_a_directory_that_may_be_written_but_not_listed_is_told(home: Home) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # above it, nobody is let in by pytest
+        Path(folder).chmod(0o755)
+        (drop_box := Path(folder) / "in").mkdir()
+        drop_box.chmod(0o333)
+        said = bonnie(home, drop_box, "setpriv", f"--reuid={NOBODY}", "--clear-groups")
+    assert "hint: Let the user that runs dyno also list the directory" in said, said
+
+
+@needs_root
 def test_a_full_and_a_read_only_file_system_are_told_apart(home: Home, small_disk: Path) -> None:
     assert "hint: Free some space there, or write less: a smaller -s" in bonnie(home, small_disk)
     options = "remount,size=10m,nr_inodes=1"

@@ -64,6 +64,49 @@ fn serve(level: &Level, connections: usize, mut service_ns: impl FnMut(u64) -> u
     }
 }
 
+/// As `serve`, with a limit on the request rate that lets each connection begin a request every `hold_ns`. Returns the
+/// response times without the limit's delays.
+fn serve_held(
+    level: &Level,
+    connections: usize,
+    hold_ns: u64,
+    mut service_ns: impl FnMut() -> u64,
+) -> Vec<u64> {
+    let mut limited = level.clone();
+    limited.spec.max_rate_per_s = Some(1.0);
+    limited.spec.threads = connections / level.clients;
+    let mut schedule = schedule(&limited, 0..level.clients);
+    let end_ns = START_NS + 2 * level.window.length_ns;
+    let mut responses_ns = Vec::new();
+    // Each connection: from when it may begin, number, and the end of the request that it serves.
+    let mut coming: BinaryHeap<Reverse<(u64, bool, u64)>> =
+        (0..connections).map(|_| Reverse((START_NS, true, 0))).collect();
+    while let Some(Reverse((now_ns, is_free, unheld_ns))) = coming.pop() {
+        if !is_free {
+            schedule.free(unheld_ns);
+            continue;
+        }
+        let Some(due_ns) = (now_ns < end_ns).then(|| schedule.take(now_ns)).flatten() else {
+            continue;
+        };
+        let ready_ns = due_ns.max(now_ns);
+        // Nothing happens until the arrival is due but ends of requests.
+        while let Some(Reverse((ended_ns, false, unheld_ns))) = coming.peek().copied() {
+            if ended_ns > ready_ns {
+                break;
+            }
+            coming.pop();
+            schedule.free(unheld_ns);
+        }
+        let held_ns = schedule.held_ns(due_ns, ready_ns);
+        let done_ns = ready_ns + service_ns();
+        responses_ns.push(done_ns - due_ns - held_ns);
+        coming.push(Reverse((done_ns, false, done_ns - held_ns)));
+        coming.push(Reverse((done_ns.max(ready_ns + hold_ns), true, 0)));
+    }
+    responses_ns
+}
+
 fn mean_ns(times: &[u64]) -> f64 {
     times.iter().map(|ns| *ns as f64).sum::<f64>() / times.len() as f64
 }
@@ -224,4 +267,17 @@ fn a_dropped_arrival_is_counted_in_the_window_of_its_due_time() {
     let counts = schedule(&level, 0..1).close();
     assert_eq!((counts.arrivals, counts.arrivals_in_window), (1000, 700));
     assert_eq!((counts.dropped, counts.dropped_in_window), (1000, 700));
+}
+
+#[test]
+fn a_limit_on_the_rate_changes_no_response_time() {
+    for (connections, rate_per_s) in [(1, 80.0), (4, 80.0), (4, 320.0)] {
+        let level = level(1, 20.0, rate_per_s, "poisson", usize::MAX);
+        // A limit of 1.05 times the rate. At 320/s, 4 connections are busy for 80 % of the time.
+        let hold_ns = (connections as f64 / (1.05 * rate_per_s) * NS_PER_S as f64) as u64;
+        let free = serve(&level, connections, |_| 10 * MS).responses_ns;
+        let mut held = serve_held(&level, connections, hold_ns, || 10 * MS);
+        held.truncate(free.len());
+        assert_eq!(held, free, "{connections} connections, {rate_per_s} requests/s");
+    }
 }

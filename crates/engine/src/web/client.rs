@@ -217,7 +217,8 @@ impl BodyCheck {
         (sample, decodes): (&Sample, bool),
         now_ns: u64,
     ) {
-        self.sampled.begin(sample, decodes, now_ns);
+        // An answer to HEAD has the fields of GET and no body.
+        self.sampled.begin(sample, decodes && !is_head, now_ns);
         self.is_head = is_head;
         self.wanted = wanted;
         self.whole = None;

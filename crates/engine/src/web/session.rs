@@ -109,7 +109,7 @@ impl<C: Carrier> Session<C> {
         }
         let (request, head_bytes) = step.write(&self.user, &mut self.form, &mut self.part)?;
         self.taking.begin(step);
-        let decodes = self.decodes && step.asking.for_coding;
+        let decodes = self.decodes && step.asking.for_coding && !step.asking.is_head;
         self.taking.sampled.begin(&self.sample, decodes, start_ns);
         let exchanged = self
             .carrier

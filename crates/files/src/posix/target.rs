@@ -9,7 +9,7 @@ use crate::posix::failure::failure;
 use crate::posix::options::Options;
 use crate::posix::session::Session;
 use dyno_net::{unescaped, Consent, Document, Executor, Pace, TargetError};
-use rustix::fs::{fstatfs, fstatvfs, open, openat2, Mode, OFlags, ResolveFlags};
+use rustix::fs::{access, fstatfs, fstatvfs, open, openat2, Access, Mode, OFlags, ResolveFlags};
 use rustix::io::{read, Errno};
 use std::ffi::OsString;
 use std::io;
@@ -36,8 +36,9 @@ const REMOTE_TYPES: [u64; 15] = [
     0x7461_636f,
     0x0116_1970,
     0x2003_0528,
-    0x6573_5546,
+    FUSE_TYPE,
 ];
+const FUSE_TYPE: u64 = 0x6573_5546;
 
 /// A directory that may be loaded.
 #[derive(Debug, Clone)]
@@ -122,6 +123,19 @@ impl DirectoryTarget {
     /// Returns whether the directory's file system has a fixed number of inodes, all of them in use.
     pub fn has_no_inodes(&self) -> bool {
         fstatvfs(&self.root).is_ok_and(|found| found.f_files > 0 && found.f_favail == 0)
+    }
+
+    /// Returns whether a program serves the directory's file system through FUSE.
+    pub fn is_fuse(&self) -> bool {
+        // The type of this field differs between machines.
+        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+        fstatfs(&self.root).is_ok_and(|found| found.f_type as u64 & 0xffff_ffff == FUSE_TYPE)
+    }
+
+    /// Returns whether the user may write to the directory but not list it.
+    pub fn may_not_be_listed(&self) -> bool {
+        let may = |what| access(&self.path, what).is_ok();
+        may(Access::WRITE_OK | Access::EXEC_OK) && !may(Access::READ_OK)
     }
 
     /// Returns whether the directory contains objects of the kernel, so that no files can be created there.

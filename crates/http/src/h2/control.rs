@@ -95,10 +95,14 @@ impl<B: Body> State<B> {
         let code = u32::from_be_bytes([*c1, *c2, *c3, *c4]);
         let failure = frame::goaway(code, debug);
         self.peer.declared = (code != ErrorCode::NoError as u32).then_some(failure);
-        for place in 0..self.streams.len() {
-            if self.stream_at(place).is_some_and(|stream| stream.id > last) {
-                self.finish(place, Err(failure), true);
-            }
+        let mut above: Vec<(u32, usize)> = (0..self.streams.len())
+            .filter_map(|place| Some((self.stream_at(place)?.id, place)))
+            .filter(|(id, _)| *id > last)
+            .collect();
+        // In the order of the requests, in which they are sent again.
+        above.sort_unstable();
+        for (_, place) in above {
+            self.finish(place, Err(failure), true);
         }
         Ok(())
     }

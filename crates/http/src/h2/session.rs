@@ -88,6 +88,15 @@ impl<B: Body> Conversation for Session<B> {
         self.state.peer.first_streams = room;
     }
 
+    fn has_taken_some(&self) -> bool {
+        self.state.peer.goaway.is_some_and(|last| last > 0)
+    }
+
+    fn has_unprocessed(&self) -> bool {
+        let mut all = self.state.streams.iter().flatten();
+        all.any(|stream| matches!(stream.outcome, Some((_, true))))
+    }
+
     fn active(&self) -> u32 {
         self.state.active
     }

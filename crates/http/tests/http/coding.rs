@@ -131,6 +131,29 @@ fn an_error_names_its_coding() {
 }
 
 #[test]
+fn a_plain_body_that_is_labelled_gzip_is_called_so() {
+    let whole = gzip(TEXT);
+    let damaged = "damaged or truncated gzip";
+    let plain = "it is not gzip, although Content-Encoding says so";
+    for (body, piece, said) in [
+        (TEXT, 7, plain),
+        (TEXT, 1, plain),
+        (b"x", 1, damaged),
+        (&whole[..1], 1, damaged),
+        (&whole[..9], 9, damaged),
+    ] {
+        let mut checked = ContentCheck::default();
+        checked.field(b"Content-Encoding", b"gzip");
+        let last = body.len().div_ceil(piece) - 1;
+        for (number, part) in body.chunks(piece).enumerate() {
+            checked.part(part, number == last);
+        }
+        let failure = checked.judge(200).expect_err("it can't be decoded");
+        assert!(failure.to_string().ends_with(said), "{failure}");
+    }
+}
+
+#[test]
 fn a_body_in_an_unknown_coding_does_not_count_as_decoded() {
     for fields in [
         &[("Content-Encoding", "zstd")][..],

@@ -25,6 +25,8 @@ RECEIVE_BUFFER_BYTES = 256 * 1024
 """Size of the receive buffer, of which each engine thread has one. With 64 KiB, a GET of 10 MiB needs more CPU time."""
 MOST_PARTS = 10_000
 """Most parts of a multipart upload in S3."""
+REPLACED_SHARE = 0.05
+"""Largest share of PUTs in place of other operations of which a report says nothing."""
 Operation = Literal["get", "put", "head", "delete", "list", "copy", "get_range", "delete_many"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 SHARED_SAFE: tuple[Operation, ...] = ("get", "head", "get_range")
@@ -242,6 +244,27 @@ class Objects(Work[ObjectsSettings]):
         """Return True: no operation depends on an earlier answer."""
         del workload
         return True
+
+    def replaced(self, settings: ObjectsSettings, done: Mapping[str, int]) -> str:
+        """Return which operations became PUTs because clients had too few objects; empty if hardly any."""
+        weights, total = settings.weights, sum(done.values())
+        meant = {name: weight / sum(weights.values()) * total for name, weight in weights.items() if weight}
+        more = done.get("put", 0) - meant.get("put", 0.0)
+        if more <= REPLACED_SHARE * total + 3 * math.sqrt(total):
+            return ""
+        fewer = [
+            name for name in meant if name != "put" and done.get(name, 0) < (1 - REPLACED_SHARE) * meant[name]
+        ]
+        return (
+            f"About {round(more):,} of {total:,} operations were PUTs in place of {wording.listing(fewer)}, because a "
+            "client had too few objects. Use more --objects, or give put at least the weight of all deletes together "
+            "(--mix)."
+        )
+
+    def requests_per_operation(self, settings: ObjectsSettings) -> float:
+        """Return the mean number of requests, most of which are parts of multipart uploads."""
+        puts = settings.weights.get("put", 0) / sum(settings.weights.values())
+        return 1 + puts * (settings.requests_per_object - 1)
 
     def workload_section(self, workload: str, settings: ObjectsSettings) -> dict[str, Any]:
         """Return the workload with all parameters."""

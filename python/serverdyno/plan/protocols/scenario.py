@@ -19,13 +19,21 @@ SCENARIO: Final = "scenario"
 MOST_ENTRIES = 2_000_000
 """Maximum number of files and directories of one tree."""
 MOST_BYTES = 1 << 40
-Name = Annotated[str, Spelled(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "up to 100 letters, digits, ., - or _")]
+Name = Annotated[
+    str,
+    Spelled(
+        r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}",
+        "1 to 100 of the characters A-Z, a-z, 0-9, _, . and - (the first not . or -)",
+    ),
+]
 
 
 class TreeFiles(Model):
     """Files with a common prefix: `aaa1` to `aaa100`."""
 
-    name: Name = Field(description="Prefix of the file names, which a number from 1 on follows.")
+    name: Name = Field(
+        description="Prefix of the file names, which a number from 1 on follows: A-Z, a-z, 0-9, _, . and -."
+    )
     count: int = Field(ge=1, le=MOST_ENTRIES, description="Number of files per directory.")
     bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="Size of each file.")
 

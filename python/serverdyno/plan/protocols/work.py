@@ -234,6 +234,19 @@ class Work(HasSettings[SettingsT]):
         del workload
         return False
 
+    def replaced(self, settings: SettingsT, done: Mapping[str, int]) -> str:
+        """Return which operations a workload replaced by others, and what to change; empty if hardly any.
+
+        `done`: operations that succeeded, by class.
+        """
+        del settings, done
+        return ""
+
+    def requests_per_operation(self, settings: SettingsT) -> float:
+        """Return the smallest possible mean number of requests per operation."""
+        del settings
+        return 1.0
+
     def server_problem(
         self, settings: SettingsT, workload: str, server_settings: Mapping[str, Any]
     ) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from serverdyno import units
+from serverdyno import clean, units, wording
 from serverdyno._native import Histogram
 from serverdyno.analysis import trust
 from serverdyno.analysis.trust import Mark
@@ -23,7 +23,8 @@ class TrialFigures:
 
     `tails_ms`: for each bound of the objective, the percentile of all requests, with failures ranked above every
     success; None: too many failed. `failed_share`: share of requests that failed, were dropped, or began but did not
-    end. `answered_s`: operations/s. `late_ms`: the 99th percentile of the scheduling error; None: unknown.
+    end. `error_share`: share of requests with an error that no slow generator causes; `first_error`: the most frequent
+    one in words. `answered_s`: operations/s. `late_ms`: the 99th percentile of the scheduling error; None: unknown.
     """
 
     configuration: str
@@ -38,6 +39,8 @@ class TrialFigures:
     late_ms: float | None
     generator_cpu_share: float
     marks: frozenset[Mark]
+    error_share: float = 0.0
+    first_error: str = ""
 
 
 def by_generator(trials: Sequence[TrialFigures], high_per_s: float | None, objective: Objective) -> bool:
@@ -51,13 +54,43 @@ def by_generator(trials: Sequence[TrialFigures], high_per_s: float | None, objec
 
 def _may_be_generators(trial: TrialFigures, objective: Objective) -> bool:
     """Return whether the generator may have failed a trial. If it hardly works, it can only have sent too late."""
-    if Mark.GENERATOR_LIMITED not in trial.marks:
+    if Mark.GENERATOR_LIMITED not in trial.marks or missed_by_errors(trial, objective):
         return False
     if trial.generator_cpu_share >= trust.IDLE_CPU_SHARE:
         return True
     late_ms = trial.late_ms or 0.0
     tails = zip(trial.tails_ms, objective.tails, strict=True)
     return trial.kept_up and all(ms is not None and ms - late_ms <= tail.limit_ms for ms, tail in tails)
+
+
+def missed_by_errors(trial: TrialFigures, objective: Objective) -> str:
+    """Return which bound the errors alone exceed: `5 % failed (status 500), ...`; empty if none."""
+    share = f"{wording.share(trial.error_share)} failed ({trial.first_error})"
+    if objective.failed_share is not None and trial.error_share > objective.failed_share:
+        return f"{share}, and the objective allows {wording.share(objective.failed_share)}"
+    highest = max(objective.tails, key=lambda tail: tail.quantile)
+    if trial.error_share > 1 - highest.quantile:
+        return f"{share}. They count as slower than every answer, so no {highest.name} can hold"
+    return ""
+
+
+def missed(trial: TrialFigures, objective: Objective, operations: str) -> str:
+    """Return why a trial failed: the bound that was exceeded, and by how much."""
+    if words := missed_by_errors(trial, objective):
+        return words
+    if not trial.answered_s:
+        return f"no {operations} were answered"
+    if not trial.kept_up:
+        return f"only {wording.rate(trial.answered_s)} {operations}/s were answered"
+    if objective.failed_share is not None and trial.failed_share > objective.failed_share:
+        return f"{wording.share(trial.failed_share)} of the {operations} got no answer"
+    tails = zip(trial.tails_ms, objective.tails, strict=True)
+    name, ms = next((tail.name, ms) for ms, tail in tails if ms is None or ms > tail.limit_ms)
+    return (
+        f"{name} was {wording.significant(ms)} ms"
+        if ms is not None
+        else f"too many {operations} failed for a {name}"
+    )
 
 
 def trial_figures(record: LevelRecord, objective: Objective, fewest_cpus: int, law: Law) -> TrialFigures:
@@ -69,6 +102,8 @@ def trial_figures(record: LevelRecord, objective: Objective, fewest_cpus: int, l
     late = record.scheduling_error_hdr
     errors = Histogram.from_bytes(late) if late else None
     ended, failed = _ends(record, objective)
+    errors_seen = [row for row in record.errors if row.side != "client" and not row.fault.endswith("timeout")]
+    worst = max(errors_seen, key=lambda row: row.in_window, default=None)
     return TrialFigures(
         configuration=record.configuration,
         repetition=record.repetition,
@@ -82,6 +117,8 @@ def trial_figures(record: LevelRecord, objective: Objective, fewest_cpus: int, l
         late_ms=errors.value_at(0.99) / units.NS_PER_MS if errors and errors.count else None,
         generator_cpu_share=generator.generator_cpu_share(record),
         marks=marks,
+        error_share=sum(row.in_window for row in errors_seen) / ended if ended else 0.0,
+        first_error=clean.quoted(worst.example) if worst else "",
     )
 
 

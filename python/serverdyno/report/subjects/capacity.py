@@ -29,7 +29,14 @@ from serverdyno.plan.open_load import Law
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
 from serverdyno.report.figures.sides import sides
-from serverdyno.report.figures.trials import TrialFigures, by_generator, holds, trial_figures
+from serverdyno.report.figures.trials import (
+    TrialFigures,
+    by_generator,
+    holds,
+    missed,
+    missed_by_errors,
+    trial_figures,
+)
 from serverdyno.report.model import Answer, Cell, Column, Finding, Labels, Part, Section, Table
 from serverdyno.report.parts import NAME
 from serverdyno.report.source import Source
@@ -60,7 +67,8 @@ class Searched:
 
     None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is also
     None. `by_generator`: the generator may have caused at least half of the failed trials near the capacity. `too_few`:
-    the sentence on the highest rate that the connections can carry, if they were the limit; else empty.
+    the sentence on the highest rate that the connections can carry, or on the bound of the rate, if one of them was the
+    limit; else empty.
     """
 
     name: str
@@ -245,7 +253,11 @@ def _searched(source: Source, name: str) -> Searched:
 
 
 def _with_connections(searched: Searched, results: Results) -> Searched:
-    """Return a search with the rate that its connections can carry, if they limited the trials near the capacity."""
+    """Return a search with what limited its trials near the capacity: the bound of the rate, or the connections."""
+    failed = _lowest_failed(searched)
+    for each in results.of(searched.name).finished:
+        if failed and each.load == failed.rate_per_s and each.marks >= open_load.HELD_BACK_MARKS:
+            return replace(searched, too_few=f" {searched.name} at {each.at}: {open_load.HELD_BACK}")
     level = _crowded(searched, results.of(searched.name))
     if level is None or searched.by_generator:
         return searched
@@ -387,7 +399,7 @@ def _claim(searched: Searched, found: Capacities) -> str:
         return f"{name}: no trial finished."
     if searched.ends == {End.LOWEST_FAILS}:
         words = f"{name} does not hold {found.objective.words} at the lowest rate allowed, {within.lowest_per_s:,}"
-        return f"{words} {found.operations}/s{_generator_words(searched, found)}.{searched.too_few}"
+        return f"{words} {found.operations}/s{_why(searched, found)}.{searched.too_few}"
     if searched.ends == {End.HIGHEST_HOLDS}:
         return (
             f"{name} still {holds} at the highest rate allowed, {within.highest_per_s:,} {found.operations}/s; its "
@@ -398,7 +410,7 @@ def _claim(searched: Searched, found: Capacities) -> str:
     least = "at least " if searched.by_generator or searched.too_few else ""
     rate = f"{least}{wording.rate(searched.rate_per_s)} {found.operations}/s"
     words = f"{name} {holds} up to {rate} ({_interval(searched)})"
-    return f"{words}{_generator_words(searched, found)}.{searched.too_few}{_budget(searched, found)}"
+    return f"{words}{_why(searched, found)}.{searched.too_few}{_budget(searched, found)}"
 
 
 def _interval(searched: Searched) -> str:
@@ -421,18 +433,21 @@ def _sure(found: Capacities) -> str:
 def _limit(found: Capacities, results: Results) -> str:
     """Return the limit of each configuration at the lowest rate that failed."""
     pairs = zip(found.searched, results.configurations, strict=True)
-    limits = [(searched.name, _limit_of(searched, result)) for searched, result in pairs]
+    limits = [(searched.name, _limit_of(searched, result, found.objective)) for searched, result in pairs]
     return named([each for each in limits if each[1]], results)
 
 
-def _limit_of(searched: Searched, result: ConfigurationResult) -> str:
+def _limit_of(searched: Searched, result: ConfigurationResult, objective: Objective) -> str:
     if searched.by_generator:
         return LIMITED_BY[Limit.GENERATOR]
-    if searched.too_few:
-        return LIMITED_BY[Limit.CONNECTIONS]
+    first_failed = _lowest_failed(searched)
+    if first_failed is not None and missed_by_errors(first_failed, objective):
+        return LIMITED_BY[Limit.FAILURES]
     failed = {trial.rate_per_s for trial in searched.trials if not trial.held}
     first = next((level for level in result.finished if level.load in failed), None)
     seen = () if first is None else result.limits_of(first)
+    if searched.too_few:
+        return LIMITED_BY[Limit.RATE if Limit.RATE in seen else Limit.CONNECTIONS]
     known = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
     return known[0] if known else ("" if first is None else no_limit_words([first]))
 
@@ -475,10 +490,26 @@ def _no_gap(base: str, other: str, level: AtLevel) -> str:
     return f"{other} against {base}: {wording.change(level.percent)} (95 % interval {span}), no difference is proven."
 
 
-def _generator_words(searched: Searched, found: Capacities) -> str:
-    """Return the evidence that the load generator, not the server, failed the trials; empty if there is none."""
-    if not searched.by_generator:
+def _why(searched: Searched, found: Capacities) -> str:
+    """Return whether the load generator may be the limit, or else which bound was exceeded."""
+    if searched.by_generator:
+        return _generator_words(searched, found)
+    trial = _lowest_failed(searched)
+    if trial is None:
         return ""
+    words = missed_by_errors(trial, found.objective)
+    if not words and searched.ends == {End.LOWEST_FAILS}:
+        words = missed(trial, found.objective, found.operations)
+    return words and f". At {trial.rate_per_s:,} {found.operations}/s, {words}"
+
+
+def _lowest_failed(searched: Searched) -> TrialFigures | None:
+    failed = [trial for trial in searched.trials if not trial.held]
+    return min(failed, key=lambda trial: trial.rate_per_s, default=None)
+
+
+def _generator_words(searched: Searched, found: Capacities) -> str:
+    """Return the evidence that the load generator, not the server, failed the trials."""
     failed = [trial for trial in searched.trials if not trial.held and Mark.GENERATOR_LIMITED in trial.marks]
     lowest = min(failed, key=lambda trial: trial.rate_per_s)
     return f". The load generator, not the server, may have been the limit: {_seen(lowest, found.operations)}"

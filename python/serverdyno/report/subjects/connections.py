@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from serverdyno import wording
+from serverdyno.plan.protocols.http import HTTP
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
 from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
+from serverdyno.report.source import Source
 from serverdyno.report.subjects.operations import TIMES, time_cells
+from serverdyno.store.records import LevelRecord
 
 KEPT_ALIVE = "Reconnects: connections that replaced a kept-alive connection closed by the server."
 SESSIONS = (
     "Clients log on before the load level begins; these sessions are counted. Reconnects: sessions that replaced a "
     "lost one."
 )
+CLOSED_SHARE = 0.5
+"""Connections per request from which hardly anything was pipelined."""
 applies = always
 
 
 def build(results: Results) -> Part:
     tables = (_connections(results), *_handshakes(results))
     return Part((Section("connections", "Connections", tables=tables, appendix=True),))
+
+
+def warnings(source: Source) -> list[str]:
+    """Return a caveat on pipelined requests to servers that close the connection after about each answer."""
+    suite = source.head.suite
+    if not suite.work.uses_documents or suite.settings(HTTP).pipeline is None:
+        return []
+    names = [name for name in source.configuration_names if _closes(source.records_of(name))]
+    if not names:
+        return []
+    return [
+        "The server closed the connection after about each answer, so hardly anything was pipelined: "
+        f"{wording.listing(names)}. Requests that were sent behind the last answer were sent again. Leave out "
+        "--pipeline (pipeline in the suite), or let the server keep connections open (nginx: keepalive_timeout and "
+        "keepalive_requests)."
+    ]
+
+
+def _closes(records: Sequence[LevelRecord]) -> bool:
+    operations = sum(record.operations_total for record in records)
+    return operations > 0 and sum(record.connections for record in records) >= CLOSED_SHARE * operations
 
 
 def _connections(results: Results) -> Table:

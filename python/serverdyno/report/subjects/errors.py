@@ -34,7 +34,7 @@ _SLOW = (
 )
 REMEDIES = {
     "idle_close": "Raise the server's keep-alive timeout above the clients' pauses (nginx: keepalive_timeout; Apache: "
-    "KeepAliveTimeout; Node: server.keepAliveTimeout), or use --no-keep-alive.",
+    "KeepAliveTimeout; Node: server.keepAliveTimeout).",
     "no_ports": "Use fewer clients, a wider net.ipv4.ip_local_port_range, or several machines (--fleet).",
     "no_files": "Raise the limit of open files (ulimit -n), or use fewer clients.",
     "connection_refused": "The server was down for a time, or has no room for further connections: look at its log, "
@@ -48,6 +48,8 @@ REMEDIES = {
     "handshake_timeout": _SLOW,
 }
 """Remedies for errors of a server that has answered before. The data plane's hints assume that it has not."""
+FOR_WEB_SERVERS = {"idle_close": f"{REMEDIES['idle_close']} Or use --no-keep-alive."}
+"""Remedies with options that only `dyno load` has."""
 MALFORMED = {"malformed_head", "malformed_record", "malformed_message", "not_http2"}
 """Errors whose hints suggest a wrong port, although the port has answered before."""
 MOST_REMEDIES = 4
@@ -166,12 +168,14 @@ def _advised_in(results: Results) -> str:
     """Return each remedy with the count and the first example of its errors, most frequent first."""
     if results.source.cut is not None:
         return ""  # the errors of an outage are meant
+    is_web = results.source.head.suite.work.uses_documents
+    remedies = REMEDIES | FOR_WEB_SERVERS if is_web else REMEDIES
     counts, examples = Counter[str](), dict[str, str]()
     for record in results.used:
         note = results.source.run_notes.get(record.run)
         noted = (note.remedies if note else None) or {}
         for row in record.failed:
-            remedy = REMEDIES.get(row.fault) or (None if row.fault in MALFORMED else noted.get(row.fault))
+            remedy = remedies.get(row.fault) or (None if row.fault in MALFORMED else noted.get(row.fault))
             if remedy is not None:
                 counts[remedy] += row.count
                 examples.setdefault(remedy, clean.quoted(row.example))

@@ -6,6 +6,7 @@ behind, its percentile depends on the length of the level, so the report says on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
@@ -13,7 +14,14 @@ from itertools import combinations
 from serverdyno import units, wording
 from serverdyno.analysis.improvement import Verdict
 from serverdyno.analysis.levels import AtLevel
-from serverdyno.analysis.trust import FAILED_SHARE, HIDDEN_SPEED, Mark, hidden_speed, waiting_share
+from serverdyno.analysis.trust import (
+    FAILED_SHARE,
+    HIDDEN_SPEED,
+    SAMPLES_BEYOND_PERCENTILE,
+    Mark,
+    hidden_speed,
+    waiting_share,
+)
 from serverdyno.plan.open_load import Law
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
@@ -52,6 +60,13 @@ PEAKS = (
     "{connections} before the "
     "runs, in a window of {window}: {listed} {unit}."
 )
+HELD_BACK = (
+    "the bound of the rate (--max-rate, or max_rate_per_s in bounds) held requests back. Whether the server keeps "
+    "up is not known. Set the bound to at least twice the rate."
+)
+HELD_BACK_MARKS = {Mark.BEHIND, Mark.RATE_BOUND}
+LEAST_SAMPLES = round(SAMPLES_BEYOND_PERCENTILE / (1 - QUANTILES[QUANTILE]))
+"""Number of answers that a 99th percentile needs."""
 LAWS = {"poisson": "at random (Poisson)", "uniform": "at even intervals"}
 
 
@@ -247,12 +262,26 @@ def _verdict(results: Results, pairs: Sequence[TimesCompared]) -> str:
             0, f"{faster} answers faster than {slower}: p99 {gap} at {results.at(pair.base, level.index).at}."
         )
     elif not any(pair.found for pair in pairs):
-        said.insert(0, "No winner: there is no rate at which two configurations kept up in every repetition.")
+        said.insert(0, _incomparable(results))
     elif undecided(pairs):
         said.insert(0, "No winner: a difference at the same rate needs two repetitions.")
     else:
         said.insert(0, "No winner: no difference in p99 at the same rate is proven.")
     return " ".join(said)
+
+
+def _incomparable(results: Results) -> str:
+    """Return why no rate has a p99 of two configurations: no two kept up, or there were too few answers."""
+    kept = [{level.load for level in _kept_up(result)} for result in results.configurations]
+    both = sorted(set().union(*(one & other for one, other in combinations(kept, 2))))
+    if not both:
+        return "No winner: there is no rate at which two configurations kept up in every repetition."
+    window_s = math.ceil(LEAST_SAMPLES / both[-1])
+    return (
+        f"No winner: too few {results.terms.operations} ended for a p99, which needs {LEAST_SAMPLES:,} in each load "
+        f"level. Use load levels of more than {units.format_duration_s(window_s)} at {both[-1]:,} "
+        f"{results.terms.rate_unit}, or a higher rate."
+    )
 
 
 def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
@@ -270,12 +299,12 @@ def _gap(pair: TimesCompared, level: AtLevel) -> tuple[str, str, str]:
 def _kept(result: ConfigurationResult, terms: Terms) -> str:
     """Return `target kept up with 1,000 requests/s: p50 0.1 ms, p99 0.4 ms`."""
     failing = [level for level in result.finished if level.failed_share > FAILED_SHARE]
-    kept = [level for level in result.finished if level.open and level.open.kept_up and level not in failing]
+    kept = [level for level in _kept_up(result) if level not in failing]
     words = [errors.failed_words(level, terms) for level in failing[:1]]
     if kept:
         best = kept[-1]
         words.insert(0, f"{result.name} kept up with {best.load:,} {terms.rate_unit}{_times(best)}.")
-    elif not failing and not _crowded(result):
+    elif not failing and not _crowded(result) and not _held_back(result):
         return (
             f"{result.name} kept up with none of the offered rates, so its response times are not meaningful."
         )
@@ -284,18 +313,31 @@ def _kept(result: ConfigurationResult, terms: Terms) -> str:
 
 def _behind(result: ConfigurationResult, terms: Terms) -> str:
     """Return the rates that the server did not keep up with, and those for which the connections were too few."""
-    crowded = _crowded(result)
+    crowded, held = _crowded(result), _held_back(result)
     behind = [
         f"{level.load:,}"
         for level in result.finished
-        if level.open and not level.open.kept_up and level not in crowded
+        if level.open and not level.open.kept_up and level not in (*crowded, *held)
     ]
     rates = f"{wording.listing(behind)} {terms.rate_unit}"
     words = [f"{result.name} did not keep up with {rates}."] if behind else []
     if crowded:
         at = wording.listing([f"{level.load:,}" for level in crowded])
         words.append(f"{result.name} at {at} {terms.rate_unit}: {too_few(result, crowded[-1], terms)}")
+    if held:
+        at = wording.listing([f"{level.load:,}" for level in held])
+        words.append(f"{result.name} at {at} {terms.rate_unit}: {HELD_BACK}")
     return " ".join(words)
+
+
+def _kept_up(result: ConfigurationResult) -> list[LevelFigures]:
+    return [level for level in result.finished if level.open and level.open.kept_up]
+
+
+def _held_back(result: ConfigurationResult) -> list[LevelFigures]:
+    """Return the rates so near the bound of the rate that the bound may be why the server fell behind."""
+    crowded = _crowded(result)
+    return [level for level in result.finished if level.marks >= HELD_BACK_MARKS and level not in crowded]
 
 
 def _crowded(result: ConfigurationResult) -> list[LevelFigures]:
@@ -353,6 +395,8 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
             f"{pair.other} against {pair.base}: {'; '.join(said)}."
             if said
             else f"{pair.other} against {pair.base}: no difference in p99 at the same rate is proven."
+            if pair.found
+            else f"{pair.other} against {pair.base}: no rate has a p99 of both."
         )
         found.append(Finding("Equal rate", claim, f"{tables['equal']}."))
     return [*found, *_schedule(results, tables)]
@@ -383,10 +427,11 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
 def caveats(results: Results) -> list[str]:
     """Return a caveat on levels at which a server fell behind, where response times depend on the level's length."""
     crowded = [level for result in results.configurations for level in _crowded(result)]
+    held = [level for result in results.configurations for level in _held_back(result)]
     marked = [level for level in results.levels if Mark.BEHIND in level.marks]
     connections = f"{results.terms.server_of_arrivals}s"
     causes = {
-        "The server did not keep up": [level for level in marked if level not in crowded],
+        "The server did not keep up": [level for level in marked if level not in (*crowded, *held)],
         f"The {connections} were too few for the rate": [level for level in marked if level in crowded],
     }
     return [
@@ -394,4 +439,4 @@ def caveats(results: Results) -> list[str]:
         f"load level, and are marked B: {named([f'{level.configuration} at {level.at}' for level in levels])}."
         for cause, levels in causes.items()
         if levels
-    ]
+    ] + [f"{level.configuration} at {level.at}: {HELD_BACK}" for level in held]

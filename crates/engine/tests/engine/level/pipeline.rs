@@ -89,6 +89,24 @@ fn requests_after_the_last_response_of_a_server_are_repeated() {
     assert!(server.connections() <= tally.generator.connections + 2);
 }
 
+/// A thread with a new request must not go before those whose requests were not processed.
+#[test]
+fn a_server_that_closes_after_each_response_gets_all_requests_in_turn() {
+    const LAST: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let server = Server::start(|mut connection| {
+        if batch(&mut connection, &mut Vec::new()).is_some() {
+            connection.send(LAST);
+            connection.outwait();
+        }
+    });
+    // More than the ten repeats of a request that was refused for another reason.
+    let mut level = pipelined(&server, 12);
+    (level.clients, level.timeout_s, level.window.length_s) = (1, 2.0, 3.0);
+    let tally = run(level);
+    assert_eq!(tally.errors, []);
+    assert!(tally.operations_total > 12, "{}", tally.operations_total);
+}
+
 #[test]
 fn a_malformed_response_is_counted_by_its_kind() {
     for (answer, fault) in [

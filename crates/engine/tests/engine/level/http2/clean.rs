@@ -295,6 +295,33 @@ fn streams_that_a_leaving_server_did_not_process_are_repeated_on_a_new_connectio
     assert_eq!(tally.generator.reconnects, again);
 }
 
+/// The answer and the GOAWAY arrive together or apart. In turn, nobody needs more attempts than there are threads; a thread
+/// with a new request must not go before them.
+#[test]
+fn a_server_that_takes_one_stream_per_connection_gets_all_requests_in_turn() {
+    for apart in [false, true] {
+        let server = Server::start(move |connection| {
+            let Some(mut peer) = Peer::begin(connection, &[]) else {
+                return;
+            };
+            let Some(stream) = peer.request() else { return };
+            let goaway = frame(GOAWAY, 0, 0, &[&stream.to_be_bytes()[..], &[0; 4]].concat());
+            peer.send(&hello(stream));
+            if apart {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            peer.send(&goaway);
+            while peer.request().is_some() {}
+        });
+        // More than the ten repeats of a stream that is refused for another reason.
+        let mut level = http2(&server, 12);
+        (level.clients, level.timeout_s, level.window.length_s) = (1, 2.0, 3.0);
+        let tally = run(level);
+        assert_eq!(faults(&tally), [], "apart: {apart}");
+        assert!(tally.operations_total > 12, "{}", tally.operations_total);
+    }
+}
+
 /// Returns the counts of each kind of stream.
 fn streams(tally: &LevelTally) -> Vec<(&str, u64)> {
     let rows = tally.requests.iter();
