@@ -199,8 +199,8 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
     assert level.unanswered == level.under_way_at_close == 2
     [errors] = [finding.claim for finding in made.findings if finding.topic == "Errors"]
     assert errors == (
-        "No operation failed and no client left. In flight when the window closed, without an answer in time: "
-        "2 operations (not counted as errors)."
+        "No operation failed and no client left. 2 operations were in flight when the window closed and got no answer "
+        "in time (not counted as errors)."
     )
     [notice] = stopper.notices
     assert (
@@ -208,7 +208,7 @@ def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_nex
         in notice
     )
     assert f"dyno resume {folder} measures this level again" in notice
-    [left_out] = [warning for warning in made.warnings if warning.startswith("Left out")]
+    [left_out] = [warning for warning in made.warnings if warning.startswith("The figures leave out")]
     assert "no client could be prepared" in left_out
     assert carried_out(folder)
     with Experiment.open(folder) as opened:
@@ -248,7 +248,7 @@ def test_a_level_in_which_the_tool_itself_was_stopped_is_void_and_a_resume_measu
     with Experiment.open(folder) as opened:
         assert opened.finished() == {(1, 1)}
         [reason] = [words for words in report.build(opened).warnings if "stood still" in words]
-        assert reason.startswith("Left out: run 1, reference, load level 2_client")
+        assert reason.startswith("The figures leave out run 1, reference, load level 2_client: ")
     assert carried_out(folder)
     with Experiment.open(folder) as opened:
         assert opened.finished() == {(1, 1), (1, 2)}

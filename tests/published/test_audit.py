@@ -479,7 +479,9 @@ def claims_of_findings(findings: Sequence[str]) -> Iterator[Claim]:
             place = own("position_of_highest", name) | {"at": "clients"}
             yield claim(peak, own("highest", name), "requests/s", f"peak-{index}")
             yield claim(clients, place, "clients", f"clients-{index}")
-            kept = re.search(r"With (\d+) clients, the highest load, it kept (\d+)\s% of that", text)
+            kept = re.search(
+                r"With (\d+) clients, the highest load, it kept (\d+)\s% of this throughput", text
+            )
             assert kept
             last = own("value", name, clients=int(kept[1]))
             hundred = {"kind": "stated", "value": 100, "place": "percent"}

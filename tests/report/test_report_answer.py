@@ -31,8 +31,8 @@ def test_one_winner_is_named_with_the_ratio_to_the_next_and_to_the_last() -> Non
     assert answer.verdict.startswith("nginx served 6")
     assert "% more requests than lighttpd, and 2.5 times as many requests as apache" in answer.verdict
     assert answer.verdict.endswith(" (more is better).")
-    assert answer.margin.startswith("1.67 times lighttpd (95 % interval 1.6")
-    assert "; 2.50 times apache (95 % interval 2." in answer.margin
+    assert answer.margin.startswith("1.67 times the throughput of lighttpd (95 % interval 1.6")
+    assert "; 2.50 times the throughput of apache (95 % interval 2." in answer.margin
     assert answer.times.startswith("nginx ") and "requests/s, p50 " in answer.times
 
 

@@ -209,9 +209,7 @@ def test_a_comparison_prints_its_table_its_verdicts_and_its_evidence() -> None:
     shown = screen.getvalue()
     assert "apache (second)" in shown
     assert "measured at different times" in " ".join(shown.split())
-    evidence = (
-        "3 repetitions; over 5 load levels; verdicts corrected for 4 comparisons together, averages and peaks"
-    )
+    evidence = "3 repetitions; over 5 load levels; verdicts corrected for 4 comparisons of averages and peaks"
     assert evidence in " ".join(shown.split())
 
 

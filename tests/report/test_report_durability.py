@@ -228,7 +228,7 @@ def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
     source = experiment({"a": shape, "b": shape})
     report = report_of(replace(source, run_notes={key.number: note for key in source.head.order if note}))
     assert set(column(table(report, "durability"), "What a flush did")) == {verdict}
-    assert f"a and b: {NOWHERE}. If this is memory, no data are on a disk." in report.warnings
+    assert f"a and b: {NOWHERE}. If it is memory, no data are on a disk." in report.warnings
     [claim] = [found.claim for found in report.findings if found.topic == "Comparison"]
     assert "Whether the two differ in durability is not known." in claim
 
@@ -391,7 +391,7 @@ def test_syncs_to_spare_in_one_level_are_not_those_that_another_lacks() -> None:
     [promise] = shifted(source, {1: -2, 3: -1, 5: 3})  # in total none is missing
     assert promise.syncs == promise.flushes and promise.short
     [found] = durability.findings([promise], {"durability": ""})
-    assert "; 3 missing in 2 load levels; up to " in found.claim
+    assert "; 3 syncs missing at 2 load levels; up to " in found.claim
 
 
 def test_a_level_of_few_flushes_may_lack_one_and_a_run_of_such_levels_may_not_lack_all() -> None:
@@ -431,7 +431,7 @@ def test_syncs_that_are_short_within_the_borders_are_told_with_what_may_fall_out
     source = experiment({"samba": FileShape(100)}, repetitions=1)
     report = report_of(source, few(3_060, 3_054, 1))
     [found] = [each for each in report.findings if each.topic == "Durability"]
-    short = "6 missing in 1 load level; up to 8 may lie outside the windows"
+    short = "6 syncs missing at 1 load level; up to 8 may lie outside the windows"
     assert found.claim == f"samba: {EACH} (3,060 flushes, 3,054 syncs; {short})."
     [row] = table(report, "durability").rows
     assert (row[7].text, row[7].detail) == ("3,054", short)

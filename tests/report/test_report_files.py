@@ -74,8 +74,8 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
     )
     [head] = [warning for warning in report.warnings if warning.startswith("Clients stopped early")]
     assert head.startswith(
-        "Clients stopped early at 5 of 10 load levels, so the load was lower than planned. All repetitions together: "
-        "samba-lax with 1 client (all of"
+        "Clients stopped early at 5 of 10 load levels, so the load was lower than planned. Clients lost, summed over "
+        "the repetitions: samba-lax with 1 client (all of"
     )
     assert (
         "8 clients (all of 16) and 1 more. These levels are marked L" in head
@@ -85,7 +85,7 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
     hit = source.records[-1]
     few = report_of(source, lambda row: without_clients(row, 3) if row is hit else row)
     [head] = [warning for warning in few.warnings if warning.startswith("Clients stopped early")]
-    assert f"together: {hit.configuration} with 16 clients (3 of 32). These" in head
+    assert f"over the repetitions: {hit.configuration} with 16 clients (3 of 32). These" in head
 
 
 def test_what_passed_below_the_cache_stands_beside_each_level_in_every_form(report: Report) -> None:
@@ -129,7 +129,7 @@ def test_a_level_of_less_than_a_pass_is_marked_and_so_is_what_is_compared_of_it(
     assert [row[3].marks for row in table(aside, "improvements").rows] == ["P", ""]
     assert any(note.startswith("P part of a pass: ") for note in table(aside, "improvements").notes)
     [claim] = [found.claim for found in aside.findings if found.topic == "Comparison"]
-    assert "Clients had too little time to finish the workload in overall average, so" in claim
+    assert "The overall average compares different operations, because clients had too little time" in claim
     assert [row.part_of_a_pass for row in document.ReportDocument.of(aside).comparisons] == [True, False]
 
     at_peak = few_passes(source, {3}, "samba-strict")
@@ -158,9 +158,8 @@ def test_passes_of_the_ramps_are_none_of_the_window() -> None:
     ]
     [said] = [warning for warning in report.warnings if "marked P" in warning]
     assert said.startswith(
-        "At levels marked P, clients had too little time to finish the workload; compare with care. This applies to "
-        "4 of 5 load levels (with 2, 4, 8 and 16 clients): in the repetition with the fewest passes, a client "
-        "completed less than one pass"
+        "Clients had too little time to finish the workload at 4 of 5 load levels, marked P (with 2, 4, 8 and 16 "
+        "clients). In the repetition with the fewest passes, a client completed less than one pass"
     )
     assert "nearer" not in said
 
@@ -260,7 +259,8 @@ def test_times_are_given_for_each_operation_at_the_peak_and_at_the_last_level(re
     count = sum(row.count for record in peak for row in record.by_operation if row.operation == "flush")
     assert rows[0][3].text == f"{count:,}"
     labels = [head.label for head in times.columns[3:]]
-    assert labels == ["Count", "Mean", "Deviation", "Smallest", "p50", "p95", "p99", "p99.9", "Largest"]
+    percentiles = ["p50", "p95", "p99", "p99.9"]
+    assert labels == ["Count", "Mean", "Standard deviation", "Smallest", *percentiles, "Largest"]
     smallest, median, largest = (
         float(rows[0][labels.index(label) + 3].text) for label in ("Smallest", "p50", "Largest")
     )

@@ -203,7 +203,7 @@ def test_a_record_that_breaks_no_invariant_is_not_warned_of() -> None:
         ({"generator_cpu_user_s": 9.0}, "the generator's threads used"),
         ({"server_cpu_s": 9.0}, "the server used 9.00 CPU seconds, but only 4.80 were available"),
         ({"outstanding_s": 1.0}, "Little's law"),
-        ({"outstanding_s": 900.0}, "s, but all clients together have only"),
+        ({"outstanding_s": 900.0}, "s in all, but the window has only"),
     ],
 )
 def test_a_broken_invariant_is_a_warning(change: dict[str, float], said: str) -> None:

@@ -71,7 +71,7 @@ def test_a_faster_server_is_called_faster_with_its_interval_and_its_evidence() -
     assert finding.claim.startswith("nginx is faster than apache in overall average: +")
     assert "95 % interval" in finding.claim
     assert (
-        "3 repetitions in pairs; over 5 load levels; verdicts corrected for 2 comparisons together"
+        "3 repetitions in pairs; over 5 load levels; verdicts corrected for 2 comparisons of averages and peaks"
         in finding.evidence
     )
     assert sum(finding.topic == "Comparison" for finding in report.findings) == 1
@@ -128,7 +128,7 @@ def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
     hit = source.records[1]
     report = report_of(source, lambda row: with_error(row, "check", 7, left=3) if row is hit else row)
     assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7", "7"]]
-    assert "7 errors (7 check); 3 clients left early." in claims(report)
+    assert "7 errors (by side: check 7); 3 clients left early." in claims(report)
     assert all("Clients left at 1 of 10 load levels" in table.basis for table in report.tables)
 
 
@@ -178,7 +178,7 @@ def test_a_level_that_was_ended_early_is_left_out_and_named() -> None:
     source = experiment(TWO)
     early = source.records[0]
     report = report_of(source, lambda row: replace(row, stopped=True, operations=0) if row is early else row)
-    assert "Left out: run 1, apache, load level 1_client (ended early)." in report.warnings
+    assert "The figures leave out run 1, apache, load level 1_client: it ended early." in report.warnings
     first = report.results.configurations[0].levels[0]
     assert first is not None
     assert first.repetitions == 2
@@ -272,7 +272,7 @@ def test_a_throughput_that_only_the_plans_bound_held_is_no_peak_of_the_server() 
     assert any(note.startswith("R rate-bound") for note in table(report, "peaks").notes)
     assert "peaked at" not in claims(report)
     assert "rate-bound" in report.summary.text[1]
-    assert "limited by the bound of 2,050 requests/s in its plan (rate-bound)" in claims(report)
+    assert "The plan's bound of 2,050 requests/s limited it (rate-bound)" in claims(report)
     facts = {fact.label: fact.text for fact in report.methodology}
     assert "target: at most 32 clients, 2,050 requests/s over all clients" in facts["Bounds"]
     points = [
@@ -372,9 +372,9 @@ def test_a_failed_run_and_a_count_that_the_server_does_not_share_are_warnings() 
     report = build_from(replace(experiment(TWO), run_notes=notes))
     assert report.warnings[1:] == (
         "Run 1, apache, failed: apache2 ended with status 1.",
-        "Run 3, nginx: the server's log reports 2 crashes of its processes; the first: [core:notice] child pid 7 exit "
+        "Run 3, nginx: the server's log reports 2 crashes of its processes. The first: [core:notice] child pid 7 exit "
         "signal Aborted (6)",
-        "Run 3, nginx: the generator counted 10,000 answers, the server 9,000 requests.",
+        "Run 3, nginx: the generator counted 10,000 answers, but the server counted 9,000 requests.",
     )
     assert texts(table(report, "runs"))[1][4:] == ["done", "10,000", "20", "10,025"]
     assert "No request failed and no client left in the runs that finished; 1 run failed." in claims(report)

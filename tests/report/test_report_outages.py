@@ -96,11 +96,11 @@ def test_time_without_service_ranks_and_not_throughput() -> None:
     report = built(QUICK)
     assert report.answer.verdict == (
         "Clients were served again after 1.06 s with slow-disk and 3.06 s with fast-disk (median). The slowest client "
-        "waited 3.15 s, of fast-disk. No flushed data were lost: all 9,216 blocks that were read back are right."
+        "waited 3.15 s (fast-disk). No flushed data were lost: all 9,216 blocks that were read back are correct."
     )
     said = dict(report.answer.lines)
     assert said["Open files"] == ("Clients that kept their open file: slow-disk 72 of 72; fast-disk 0 of 72.")
-    assert said["Slowest client"] == "slow-disk 1.15 s; fast-disk 3.15 s."
+    assert said["Slowest client"] == "slow-disk: 1.15 s; fast-disk: 3.15 s."
     assert said["Differences"] == "slow-disk is proven faster than fast-disk with 8 and 16 clients."
     assert "the server is restarted after 1 s" in said["Each outage"]
     assert "What limits the speed" not in said
@@ -115,7 +115,7 @@ def test_time_without_service_ranks_and_not_throughput() -> None:
     ("shape", "said"),
     [
         (Shape(1.0, blocks_lost=2), "Data were lost. b: 12 flushed blocks lost."),
-        (Shape(1.0, wrong_reads=1), "Data were lost. b: 6 reads with wrong bytes."),
+        (Shape(1.0, wrong_reads=1), "Data were lost. b: 6 reads that returned wrong data."),
     ],
 )
 def test_wrong_data_are_said_first_and_nobody_is_called_faster(shape: Shape, said: str) -> None:

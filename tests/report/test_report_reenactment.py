@@ -109,10 +109,10 @@ def test_a_claim_that_cannot_be_judged_says_why(judged: dict[str, Answered]) -> 
         ("key-1-apache-1.3.23", "IIS runs on Windows only."),
         (
             "summary-static-scaling-apache-4",
-            "No configuration was finished with apache, mpm prefork, processors 4",
+            "None of these experiments finished a configuration with apache, mpm prefork, processors 4",
         ),
-        ("summary-cgi-tux-helps", "The suite webbench-4.1-dynamic-cgi was not run."),
-        ("method-clients", "does not compare two configurations"),
+        ("summary-cgi-tux-helps", "None of these experiments ran the suite webbench-4.1-dynamic-cgi."),
+        ("method-clients", "does not compare the peaks or the overall averages"),
     ):
         claim = judged.get(identity) or next(each for each in judged.values() if why in " ".join(each.why))
         assert claim.holds is Holds.NOT_JUDGED
@@ -136,9 +136,9 @@ def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Sour
     first = text[text.index("Figure 1: Peaks of static content") : text.index("Figure 2: ")]
     published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours: ")
     assert published_at < ours_at < first.rindex("[SVG]") < first.index("IIS runs on Windows only.")
-    assert "No configuration was finished with nginx-for-tux, processors 4" in first
+    assert "None of these experiments finished a configuration with nginx-for-tux, processors 4" in first
     assert "See Figure 1 ." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
-    assert "The suite webbench-4.1-dynamic-cgi was not run." in text
+    assert "None of these experiments ran the suite webbench-4.1-dynamic-cgi." in text
     # Our peaks are drawn in the unit of the published ones.
     entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
     drawings = re.findall(r"<svg.*?</svg>", entry, flags=re.DOTALL)
@@ -170,7 +170,7 @@ def test_the_page_has_the_method_the_doubts_and_the_tables_of_the_report(scaled:
     doubt = published.load(VERITEST).meta.doubts[0]
     assert text.index("Our experiments") < text.index("Method and hardware") < text.index(doubt.doubt)
     assert re.search(r"Their tables .*? follows: \d+; ", text)
-    assert text.index("What stands for what") < text.index("Tables")
+    assert text.index("Counterparts today") < text.index("Tables")
 
 
 def test_the_page_is_self_contained_and_small(scaled: Source) -> None:
@@ -193,13 +193,13 @@ def test_a_page_of_many_configurations_and_hostile_names_stays_small(count: int)
     page = page_of(source)
     assert len(page.encode()) < MOST_BYTES
     assert "<script" not in page
-    assert "more figures are left out" in text_of(page)
+    assert "more figures for this one" in text_of(page)
 
 
 def test_an_experiment_of_another_kind_has_a_page_that_says_so(scaled: Source) -> None:
     text = text_of(page_of(scaled, name="2002-etesting-sfu"))
     assert "0 of 15 published figures" in text
-    assert "No step of figure 8 was run." in text
+    assert "None of these experiments ran a step of figure 8." in text
     assert "None of the published claims can be judged." in text
 
 
@@ -212,7 +212,7 @@ def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Pa
     assert "12 of 15 published figures have one of ours below them" in text
     scale = Stored.open(tmp_path / "steps").head.scale
     assert scale < 1
-    assert text.count(f"Scale {scale:g}: fewer and smaller files.") == 9
+    assert text.count(f"Scale {scale:g}: fewer and smaller files than in the full suites.") == 9
     records, _ = Stored.open(tmp_path / "steps").readable_levels()
     times: dict[str, list[float]] = {}
     for record in records:

@@ -69,7 +69,7 @@ def test_clients_without_an_answer_are_marked_and_named_at_the_head(report: Repo
     assert "apache with 16 clients (up to 14 of 16)" in warning
     assert "All planned clients took part" not in " ".join(table.basis for table in report.tables)
     [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
-    assert "completed nothing (C)" in errors.claim
+    assert "completed no request (C)" in errors.claim
     [peak] = [each for each in report.findings if each.topic == "Peak" and each.claim.startswith("apache")]
     assert "with 16 clients, up to 14 of them without a completed request" in peak.claim
     assert "with 16 clients, up to 14 of them without a completed request" in " ".join(report.summary.text)
@@ -155,7 +155,9 @@ def test_clients_that_could_not_be_made_ready_have_not_left() -> None:
     report = build_from(replace(source, records=records))
     assert marked(report, Mark.CLIENTS_LEFT) == {("nginx", 16)}
     [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
-    assert errors.claim.startswith("2 errors (2 server); 2 clients could not begin. 2 of them: no answer")
+    assert errors.claim.startswith(
+        "2 errors (by side: server 2); 2 clients could not begin. 2 of the errors: no answer"
+    )
     [warning] = [each for each in report.warnings if "marked L" in each]
     assert (
         "nginx with 16 clients (2 of 16). These levels are marked L. These clients could not log on"
@@ -171,7 +173,7 @@ def test_a_level_in_which_no_client_could_be_made_ready_has_no_figures() -> None
     ]
     report = build_from(replace(source, records=records))
     assert [level.clients for level in report.results.configurations[1].finished] == [1, 8, 24, 32]
-    [warning] = [each for each in report.warnings if each.startswith("Left out")]
+    [warning] = [each for each in report.warnings if each.startswith("The figures leave out")]
     assert "no client could be prepared: the server let no client log on or create its workspace" in warning
 
 
@@ -190,8 +192,8 @@ def test_operations_in_flight_at_the_end_of_a_window_are_named_as_such_and_not_a
     assert not marked(report, Mark.ERRORS)
     claims = {finding.topic: finding.claim for finding in report.findings}
     assert claims["Errors"] == (
-        "No request failed and no client left. In flight when the window closed, without an answer in time: "
-        "24 requests (not counted as errors)."
+        "No request failed and no client left. 24 requests were in flight when the window closed and got no answer in "
+        "time (not counted as errors)."
     )
     assert "), with 24 requests in flight when the window closed, the longest for 10.0 s." in claims["Stall"]
 

@@ -39,7 +39,7 @@ def test_levels_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
     [row] = table(steep, "shape").rows
     assert row[5].text == row[4].text == "16"
     [finding] = [found for found in flat.findings if found.topic == "Peak"]
-    assert "the true peak may be at any of 1, 8, 16, 24, 32 clients" in finding.evidence
+    assert "the true peak may be with any of 1, 8, 16, 24, 32 clients" in finding.evidence
     assert "95 % interval" in finding.evidence
 
 
@@ -50,7 +50,7 @@ def test_a_dip_is_a_finding_with_its_size_and_a_smooth_curve_has_none() -> None:
     )
     assert table(report, "shape").rows[0][9].text == "none found"
     [claim] = claims(report, "Dip")
-    assert claim.startswith("dented has a dip at 24 clients: throughput is at least 3")
+    assert claim.startswith("dented has a dip at 24 clients: throughput there is at least 3")
 
 
 def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> None:
@@ -62,7 +62,9 @@ def test_a_collapse_is_told_with_three_repetitions_and_not_judged_with_two() -> 
         for count in (3, 2)
     )
     [claim] = claims(three, "Collapse")
-    assert claim.startswith("apache collapses beyond 20 clients: throughput is lower by 7")
+    assert claim.startswith(
+        "apache collapses beyond 20 clients: at every higher load level, throughput is lower by 7"
+    )
     assert claims(two, "Collapse") == []
     assert table(two, "shape").rows[0][9].text == "–"  # noqa: RUF001
 
@@ -74,7 +76,7 @@ def test_what_disturbed_a_dip_is_said_with_it() -> None:
         return with_error(scaled(row, 0.5), "server", 3, left=1) if row.level == 7 else row
 
     [claim] = claims(report_of(source, change), "Dip")
-    assert claim.endswith("There, there were errors and clients left.")
+    assert claim.endswith("At these load levels, there were errors and clients left.")
 
 
 def test_too_few_levels_are_not_judged_and_that_is_not_none_found() -> None:
@@ -100,7 +102,7 @@ def test_every_pair_is_compared_up_to_eight_configurations_and_verdicts_are_corr
     report = report_of(experiment(shapes))
     assert [(row.base, row.other) for row in report.comparisons] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert among(report) == {6}
-    corrected = "corrected for 6 comparisons together, averages and peaks"
+    corrected = "corrected for 6 comparisons of averages and peaks"
     assert any(corrected in note for note in table(report, "improvements").notes)
     assert any(corrected in found.evidence for found in report.findings)
     assert any("orrected for 6 comparisons" in fact.text for fact in report.methodology)
@@ -169,7 +171,7 @@ def test_a_comparison_says_what_it_could_have_found_and_what_5_percent_would_tak
     [found] = [found for found in report.findings if found.topic == "Comparison"]
     [average, _] = report.comparisons[0].improvements
     assert average.found_percent is not None and average.repetitions_needed is not None
-    assert f"and 5\N{NO-BREAK SPACE}% with {average.repetitions_needed} repetitions" in found.evidence
+    assert f"; {average.repetitions_needed} repetitions would detect 5\N{NO-BREAK SPACE}%; " in found.evidence
     row = table(report, "improvements").rows[0]
     assert row[6].text.startswith("+") and row[7].text == f"{average.repetitions_needed}"
     once = report_of(experiment({"a": Shape(2000), "b": Shape(3000)}, repetitions=1))
@@ -189,10 +191,10 @@ def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_fi
     [said] = [warning for warning in report_of(source, second_lower).warnings if "disagree" in warning]
     said = said.replace("\N{NO-BREAK SPACE}", " ")
     assert said.startswith(
-        "Repetitions disagree by more than 20 % in 5 of 10 load levels. The range as a share of the mean"
+        "Repetitions disagree by more than 20 % in 5 of 10 load levels. Their range as a share of the mean"
     )
     first = "a with 24 clients (67 %), b with 16 clients (50 %), a with 32 clients (35 %), b with 8 clients (29 %)"
-    assert f"{first} and 1 more. Small" in said
+    assert f"{first} and 1 more. At these levels" in said
     for alike in (source, experiment({"a": Shape(2000, noise=0.5)}, repetitions=1)):
         assert not any("disagree" in warning for warning in report_of(alike).warnings)
 
@@ -244,7 +246,7 @@ def test_a_damaged_file_is_named_at_the_head_and_all_others_are_reported(tmp_pat
     hit.write_bytes(hit.read_bytes()[:-9])
     (kept.folder / "disclosure" / "host.json").write_text("{", encoding="utf-8")
     report = build(kept)
-    said = [warning for warning in report.warnings if warning.startswith("Left out because it can't be read")]
+    said = [warning for warning in report.warnings if "a file that can't be read: " in warning]
     assert [
         name in warning for name, warning in zip(["level-02.parquet", "host.json"], said, strict=True)
     ] == [True] * 2
@@ -274,7 +276,7 @@ def test_what_was_set_aside_is_named_at_the_head(tmp_path: Path) -> None:
     hit.write_bytes(hit.read_bytes()[:-9])
     with Experiment.open(tmp_path / "experiment", writable=True) as kept:
         kept.set_aside_damaged()
-        [said] = [warning for warning in build(kept).warnings if "renamed by a resume" in warning]
+        [said] = [warning for warning in build(kept).warnings if "damaged files and renamed them" in warning]
         assert (
             "runs/001-apache-r1/level-02.parquet.damaged. If the figures include such a load level" in said
             and "note" not in said
@@ -289,7 +291,7 @@ def test_of_a_note_that_was_set_aside_no_level_is_said_to_be_measured_again(tmp_
         kept.write_run_note(kept.head.order[0], RunNote(state="done"))
         (kept.folder / "runs" / "001-apache-r1" / "run.json").write_text("")
         kept.set_aside_damaged()
-        [said] = [warning for warning in build(kept).warnings if "renamed by a resume" in warning]
+        [said] = [warning for warning in build(kept).warnings if "damaged files and renamed them" in warning]
     assert "run.json.damaged. The run's note was damaged." in said and "A level of that" not in said
 
 
@@ -322,5 +324,5 @@ def test_a_comparison_where_nothing_was_measured_shows_no_zero() -> None:
     cells = [(row[2].text, row[2].detail) for row in table(report, "improvements").rows]
     assert cells == [("–", "–")] * 2  # noqa: RUF001
     [finding] = [found for found in report.findings if found.topic == "Comparison"]
-    assert finding.evidence.startswith("No complete runs of both at the same load levels")
+    assert finding.evidence.startswith("the two have no complete runs at the same load levels")
     assert "0.00" not in finding.evidence

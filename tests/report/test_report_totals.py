@@ -66,7 +66,7 @@ def test_errors_are_the_same_in_every_table_in_the_finding_and_in_the_records(re
     recorded = sum(row.count for record in report.results.used for row in record.errors)
     assert recorded == 5
     errors = table(report, "errors")
-    assert sum(column(errors, "All")) == recorded
+    assert sum(column(errors, "All errors")) == recorded
     assert sum(sum(column(errors, side)) for side in ("Server", "Network", "Client", "Check")) == recorded
     assert sum(column(table(report, "peaks"), "Errors")) == recorded
     assert sum(values(raw(report, "errors"), "count")) == recorded

@@ -286,7 +286,7 @@ def odd_in(repetition: int, others_cpus: float) -> Report:
     [
         (
             0.4,
-            "Other programs and the hypervisor used 0.41 CPUs during it, and 0.01 in its other repetitions.",
+            "Other programs and the hypervisor used 0.41 CPUs during this run; in the other repetitions 0.01 (median).",
         ),
         (0.01, "No measurement on the host explains this."),
     ],
@@ -297,7 +297,7 @@ def test_an_odd_repetition_is_left_out_of_verdicts_and_said_with_what_happened_o
     report = odd_in(4, others_cpus)
     assert set(verdicts(report).values()) == {Verdict.FASTER}
     [found] = [finding.claim for finding in report.findings if finding.topic == "Outlying repetition"]
-    assert found.startswith("Repetition 4 of b is an outlier (\N{MINUS SIGN}3")
+    assert found.startswith("Repetition 4 of b is an outlier (overall average \N{MINUS SIGN}3")
     assert "so comparisons exclude it." in found and found.endswith(reason)
     assert "Left out as an outlier: repetition 4 of b." in report.answer.sure
 

@@ -208,7 +208,7 @@ def said_of(report: Report, configuration: str) -> str:
 
 
 def protection_warnings(report: Report) -> list[str]:
-    return [warning for warning in report.warnings if "protect" in warning]
+    return [warning for warning in report.warnings if "signing" in warning]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_sessions_of_one_configuration_that_differ_are_all_said_with_their_count
     shape = FileShape(100, sessions=(SIGNED | {"clients": 1}, UNSIGNED | {"clients": 30}))
     report = report_of(experiment({"samba": shape}, repetitions=2))
     assert said_of(report, "samba").endswith(
-        "Sessions negotiated different terms (summed over the load levels): 60 clients with SMB 3.1.1, "
+        "The clients' sessions differ (clients summed over the load levels): 60 clients with SMB 3.1.1, "
         "unsigned, not encrypted, reads and writes of up to 1 MiB, leases; 2 clients with SMB 3.1.1, "
         "signed with AES-128-GMAC, not encrypted, reads and writes of up to 1 MiB, leases."
     )
@@ -299,9 +299,9 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     assert said == client_cache(source)
     assert said == (
         "The client asks for leases (for oplocks if the server has no leases), like a workstation's redirector "
-        "(plain): up to 8 MiB of data per client in pages of 4 KiB; as far as the session allows, "
-        "fetched in reads of up to 1 MiB and written back in writes of up to 1 MiB; "
-        "1 MiB more is read ahead if an application continues a sequential read; 45 closed files are kept open, "
+        "(plain). It caches up to 8 MiB of data per client in pages of 4 KiB. As far as the session allows, "
+        "it reads up to 1 MiB and writes back up to 1 MiB per request; "
+        "the cache reads 1 MiB ahead if an application continues a sequential read; it keeps 45 closed files open, "
         "for at most 10 s."
     )
     other = {"read_run_bytes": 61_440, "read_ahead_bytes": 0, "most_deferred": 0}
@@ -310,8 +310,8 @@ def test_the_report_discloses_the_cache_of_the_runs() -> None:
     both = client_cache(replace(source, run_notes={1: source.run_notes[1], 2: changed}))
     assert both is not None
     assert both.startswith(f"{said} In other runs: The client asks for leases")
-    assert "reads of up to 60 KiB" in both
-    assert both.endswith("nothing is read ahead; closed files are not kept open.")
+    assert "it reads up to 60 KiB" in both
+    assert both.endswith("the cache reads nothing ahead; it does not keep closed files open.")
 
 
 def test_a_report_of_web_servers_says_nothing_of_sessions() -> None:

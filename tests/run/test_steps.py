@@ -391,15 +391,15 @@ def test_the_first_screen_says_who_leads_by_how_much_and_who_did_not_sync(tmp_pa
     assert page.answer.verdict == "async leads in 9 of 9 steps."
     [leads, sure] = page.answer.lines
     assert leads[0] == "async leads in" and "Bonnie's putc 2.0 times as fast as sync (" in leads[1]
-    assert "3 repetitions of each, interleaved" in sure[1] and "27 comparisons" in sure[1]
+    assert "3 repetitions of each step, interleaved" in sure[1] and "27 comparisons" in sure[1]
     claims = [caveat.claim for caveat in page.answer.caveats]
     [told] = [claim for claim in claims if "flush" in claim]
     assert "They did not do the same work" in told
     assert "async: flushes answered without any sync" in told
     assert "sync-tcp: at least as many syncs as flushes" in told
-    assert "sync: 27 of 243 requests got no answer in time and were sent again." in claims
+    assert "sync: clients repeated 27 of 243 requests, because they got no answer in time." in claims
     assert not any(claim.startswith("sync-tcp") for claim in claims)
-    assert any(claim.startswith("Scale 0.02") for claim in claims)
+    assert any(claim.startswith("The experiment has scale 0.02: ") for claim in claims)
     text = markdown.text(page)
     assert "| can't tell" not in text and "ls aaa\\*" in text
 
@@ -451,7 +451,7 @@ def test_the_published_figures_stand_beside_as_they_were_printed(tmp_path: Path)
         assert bonnie[0][:8] == ["SFU 3.0", "–", "10,394", "97.3", "10,485", "7.9", "5,744", "4.2"]  # noqa: RUF001
         written = report.write_report(page, experiment.report_folder())
         content = written.read_text()
-    assert "Not comparable: the time, the hardware" in content and "Dell PowerEdge 4400" in content
+    assert "Not comparable: the year, the hardware" in content and "Dell PowerEdge 4400" in content
 
 
 def test_an_impossible_record_is_damage(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_the_report_names_the_capacity_its_interval_and_every_trial() -> None:
     tables = {table.key: table for table in report.tables}
     [capacity] = tables["capacity"].rows
     assert float(capacity[1].text.replace(",", "")) == pytest.approx(1500, rel=0.05)
-    assert capacity[4].text == "found"
+    assert capacity[4].text == "requested precision reached"
     assert len(tables["trials"].rows) == len(source.records)
     assert {row[-1].text for row in tables["trials"].rows} == {"yes", "no"}
     assert [figure.title for figure in report.figures if "against throughput" in figure.title]

@@ -143,7 +143,7 @@ def test_a_server_that_refuses_the_first_request_of_each_connection_is_measured(
         finally:
             server.shutdown()
             serving.join()
-    assert done.returncode == 0 and "1 error (1 server)" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "1 error (by side: server 1)" in done.stdout, done.stdout + done.stderr
 
 
 @contextmanager
@@ -252,7 +252,7 @@ def test_a_path_of_a_list_that_fails_each_time_is_named_before_and_after_the_loa
         done = home.here("load", f"http://127.0.0.1:{port}/", *SHORT, "--urls", "urls", "-n", "400")
     assert done.returncode == 0, done.stderr
     assert "/bad: the server answered with a status that is not a success: status 404" in done.stderr
-    assert "Failed each time: GET /bad (" in " ".join(done.stdout.split()), done.stdout
+    assert "failed each time: GET /bad (" in " ".join(done.stdout.split()), done.stdout
 
 
 @pytest.mark.parametrize("counted", [(), ("-n", "2")])

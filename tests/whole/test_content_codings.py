@@ -147,7 +147,7 @@ def test_the_report_says_how_many_bodies_were_decoded(
     home.here("report", folder)
     page = html.unescape(re.sub("<[^>]*>", " ", (folder / "report" / "report.html").read_text()))
     report = " ".join(page.split())
-    assert f"Bodies that were decoded for the check: {count:,} gzip." in report
+    assert f"Compressed bodies that clients decoded to check them: {count:,} gzip." in report
 
 
 def test_nothing_is_decoded_that_was_not_asked_for(home: Home, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_dead_link_among_paths_that_are_served_does_not_doubt_the_site(
         url = f"http://127.0.0.1:{port}/"
         done = home.here("load", url, "--urls", tmp_path / "urls", "--http", version, *SHORT)
     shown = " ".join(done.stdout.split())
-    assert "Failed each time: GET /gone" in shown, done.stderr
+    assert "failed each time: GET /gone" in shown, done.stderr
     assert (
         "Check the URL with curl -i. If the status is right" in shown and "does not name a site" not in shown
     )

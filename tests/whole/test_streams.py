@@ -194,7 +194,7 @@ def test_an_experiment_runs_from_plan_to_report(
     [table] = [each for each in made.tables if each.key == "open"]
     came, answered = (
         next(place for place, column in enumerate(table.columns) if column.label == name)
-        for name in ("Came", "Answered")
+        for name in ("Arrival rate", "Answered")
     )
     assert table.columns[came].unit == table.columns[answered].unit == "operations/s"
     for row in table.rows:

@@ -18,8 +18,8 @@ from serverdyno.analysis.pairs import Comparison, Side, compared
 
 class Role(StrEnum):
     ONE_CHANGE = "one change, against the baseline"
-    CUMULATIVE = "this change and those before it, against the baseline"
-    STEP = "this change, against those before it"
+    CUMULATIVE = "this change and the earlier ones, against the baseline"
+    STEP = "this change, against the earlier ones alone"
     ALL_TOGETHER = "all changes together, against the baseline"
 
 
@@ -33,7 +33,7 @@ class Effect:
 
     @property
     def found(self) -> tuple[Improvement, ...]:
-        """The improvements of the row, in the order of `Metric`."""
+        """Return the improvements of the row, in the order of `Metric`."""
         return self.comparison.improvements
 
 

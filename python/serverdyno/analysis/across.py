@@ -33,7 +33,7 @@ class BetweenTimes:
 
     @property
     def error(self) -> Contrast:
-        """The error of the ratio of two experiments at different times."""
+        """Return the error of the ratio of two experiments at different times, as a logarithm."""
         return Contrast(0.0, 2 * log1p(self.deviation_percent / 100) ** 2, self.times - 1)
 
 

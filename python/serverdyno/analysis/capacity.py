@@ -49,10 +49,10 @@ It is high, so that one trial decided by chance does not end the search.
 
 
 class End(StrEnum):
-    FOUND = "found"
-    BUDGET = "the allowed number of trials was used"
-    LOWEST_FAILS = "the lowest rate fails"
-    HIGHEST_HOLDS = "the highest rate holds"
+    FOUND = "requested precision reached"
+    BUDGET = "maximum number of trials reached"
+    LOWEST_FAILS = "lowest rate failed"
+    HIGHEST_HOLDS = "highest rate passed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Conditions:
 
     @property
     def held_back(self) -> bool:
-        """Whether the generator or the plan's rate limits the figure instead of the server."""
+        """Return whether the generator or the plan's rate limits the figure instead of the server."""
         return self.rate_bound or bool(generator_marks(self.hidden_speed))
 
 

@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def uncertain(self) -> bool:
-        """Whether equal outcomes may hide different actions, or different outcomes equal actions."""
+        """Return whether the outcome is too vague to compare: equal outcomes may hide different actions."""
         return self.extent in UNCERTAIN
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class InLevel:
 
     @property
     def missing(self) -> int:
-        """The number of flushes without a sync."""
+        """Return the number of flushes without a sync."""
         return max(0, self.flushes - self.syncs)
 
 

@@ -79,7 +79,7 @@ class Verdict(StrEnum):
 
     @property
     def proven(self) -> bool:
-        """Whether the verdict names one side as faster."""
+        """Return whether the verdict names one side as faster."""
         return self in (Verdict.FASTER, Verdict.SLOWER)
 
 
@@ -146,7 +146,7 @@ class Improvement:
 
     @property
     def proven_alone(self) -> bool:
-        """Whether the interval would prove a difference if this were the only comparison of the experiment."""
+        """Return whether the interval would prove a difference if this were the only comparison of the experiment."""
         return self.p_value is not None and self.p_value < 1 - CONFIDENCE
 
 

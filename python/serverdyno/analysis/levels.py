@@ -54,7 +54,7 @@ class AtLevel:
 
     @property
     def proven(self) -> bool:
-        """Whether one side is proven faster."""
+        """Return whether one side is proven faster."""
         return self.verdict.proven
 
 

@@ -106,7 +106,7 @@ class Layer:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the layer is in memory, by its type or by its device."""
+        """Return whether the layer is in memory, by its type or by its device."""
         return self.file_system in IN_MEMORY or any(map(MEMORY_DEVICE.fullmatch, self._names))
 
     @property
@@ -115,7 +115,7 @@ class Layer:
 
     @property
     def is_persistent_memory(self) -> bool:
-        """Whether the device is named like persistent memory, on which a sync need not wait.
+        """Return whether the device is named like persistent memory, on which a sync need not wait.
 
         Ordinary memory can have the same name.
         """
@@ -123,7 +123,7 @@ class Layer:
 
     @property
     def gap(self) -> str:
-        """Why the effect of a sync in this layer or below it is not known; empty if it is known."""
+        """Return why the effect of a sync in this layer or below it is not known; empty if it is known."""
         if self.file_system != "overlay" and self.file_system not in ORDINARY:
             return f"not known below {self.file_system}, which is not a disk file system"
         if self.unfollowed:
@@ -153,7 +153,7 @@ class Layer:
 
     @property
     def weak(self) -> Cut | None:
-        """Where a mount option or a device stops syncs; None if they reach the medium."""
+        """Return where a mount option or a device stops syncs; None if they reach the medium."""
         if any((self.file_system, option) in IGNORED for option in self.options):
             return Cut("syncs are ignored (mount option volatile)", by_device_cache=False)
         cut = [option for option in self.options if option in NO_BARRIER]
@@ -165,7 +165,7 @@ class Layer:
 
     @property
     def _stopped(self) -> Cut | None:
-        """Where a device does not forward flushes to the cache or file system below it; None if each one does."""
+        """Return where a device does not forward flushes to the layer below it; None if each device forwards them."""
         for place, device in enumerate(self.devices):
             if device.write_cache != WRITE_THROUGH:
                 continue
@@ -210,12 +210,12 @@ class Media:
 
     @property
     def known(self) -> bool:
-        """Whether the layers of each volume are known."""
+        """Return whether the layers of each volume are known."""
         return bool(self.volumes) and all(self.volumes)
 
     @property
     def gap(self) -> str:
-        """Why the effect of a sync is not known; empty if each layer down to the devices is known."""
+        """Return why the effect of a sync is not known; empty if each layer down to the devices is known."""
         if not self.known:
             return NO_MEDIUM
         for layers in self.volumes:
@@ -230,7 +230,7 @@ class Media:
 
     @property
     def _is_too_fast(self) -> bool:
-        """Whether a volume's own fsync is faster than any device, although writes wait for a sync there."""
+        """Return whether a volume's own fsync is faster than any device, although writes wait for a sync there."""
         if self.synchronous:
             return False
         return any(
@@ -242,12 +242,12 @@ class Media:
 
     @property
     def in_memory(self) -> bool:
-        """Whether any layer of any volume is in memory."""
+        """Return whether any layer of any volume is in memory."""
         return any(layer.in_memory for layers in self.volumes for layer in layers)
 
     @property
     def synchronous(self) -> str:
-        """Why writes of a volume reach the medium without a sync; empty if they don't."""
+        """Return why writes of a volume reach the medium without a sync; empty if they don't."""
         options = {
             option for layers in self.volumes for layer in _written(layers) for option in layer.options
         }
@@ -261,14 +261,14 @@ class Media:
 
     @property
     def needs_no_sync(self) -> str:
-        """Why a server that makes no sync may still keep its promise; empty if it can't."""
+        """Return why a server that makes no sync may still keep its promise; empty if it can't."""
         if self.synchronous or (self.at_once and None not in self.at_once):
             return self.synchronous
         return "a test file could not show whether writes wait for a sync" if self.known else NO_MEDIUM
 
     @property
     def weak(self) -> Cut | None:
-        """The place where syncs stop: an option or device, or above all devices if syncs are too fast; else None."""
+        """Return the place where syncs stop, such as an option or a device; None if they reach the medium."""
         by_option = next((layer.weak for layers in self.volumes for layer in layers if layer.weak), None)
         if by_option or self.preloaded or not self._is_too_fast:
             return by_option
@@ -276,7 +276,7 @@ class Media:
 
     @property
     def ordinary(self) -> bool:
-        """Whether all volumes are on file systems of disks that write asynchronously and sync in full."""
+        """Return whether all volumes are on file systems of disks that write asynchronously and sync in full."""
         written = [_written(layers)[-1:] for layers in self.volumes]
         known = bool(written) and all(each and each[0].file_system in ORDINARY for each in written)
         return known and not (self.in_memory or self.synchronous or self.weak)

@@ -74,12 +74,12 @@ class Comparison:
 
     @property
     def faster(self) -> str:
-        """The name of the side that is proven faster in the overall average; empty if neither is."""
+        """Return the name of the side that is proven faster in the overall average; empty if neither is."""
         return {Verdict.FASTER: self.other, Verdict.SLOWER: self.base}.get(self.average.verdict, "")
 
     @property
     def at_least(self) -> bool:
-        """Whether the true difference can only be larger than shown, because only the faster side was limited."""
+        """Return whether the true difference can only be larger, because only the faster side was limited."""
         held = {name for name, _ in self.limits}
         return is_at_least(self.average.verdict, base_held=self.base in held, other_held=self.other in held)
 

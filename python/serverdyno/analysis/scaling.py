@@ -63,8 +63,8 @@ class Step:
 
 
 class Trouble(StrEnum):
-    TOO_FEW = f"fewer than {FEWEST_COUNTS} counts"
-    POOR = "the law does not describe these figures"
+    TOO_FEW = f"fewer than {FEWEST_COUNTS} numbers of CPUs"
+    POOR = "the Universal Scalability Law (Gunther 2007) does not describe these figures"
 
 
 @dataclass(frozen=True, slots=True)

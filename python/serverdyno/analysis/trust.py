@@ -54,8 +54,8 @@ class Mark(StrEnum):
         "noisy: other programs or the hypervisor took more than 2 % of the generator's or the server's "
         "CPUs, or the generator waited for a CPU for more than 2 % of the window"
     )
-    ERRORS = "errors at the load level, ramps included"
-    CLIENTS_LEFT = "clients could not begin, or left before the end of the load level"
+    ERRORS = "errors: operations failed at the load level, ramps included"
+    CLIENTS_LEFT = "lost clients: some could not begin, or left before the end of the load level"
     STARVED = (
         "clients without a completed operation in the window: the figures describe only the other clients"
     )
@@ -65,12 +65,12 @@ class Mark(StrEnum):
     )
     STALLED = "stalled: a second or more of the window without any completed operation"
     DRIFTING = (
-        "drifting: the halves of the window differ by more than 5 %, and by more than the scatter of its "
-        "seconds"
+        "drifting: the throughput of the window's halves differs by more than 5 %, and by more than the scatter of "
+        "its seconds"
     )
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
-        "part of a pass: in some repetition, clients completed less than one pass of the workload on "
+        "part of a pass: in at least one repetition, clients completed less than one pass of the workload on "
         "average, so a faster server received other operations"
     )
 

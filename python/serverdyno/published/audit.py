@@ -176,9 +176,10 @@ def written(value: float, number: Printed) -> str:
 
 def _other_rounding(number: Printed, computed: float) -> str:
     if number.hedge in (Hedge.OVER, Hedge.UNDER, Hedge.ALMOST) and number.rounds_to(computed):
-        return f'true only after rounding: the unrounded figure is not "{number.text}"'
+        return f'this is true only after rounding: the unrounded figure is not "{number.text}"'
     if number.hedge in (Hedge.NONE, Hedge.ABOUT) and number.within_a_step(computed):
-        return "cut off instead of rounded" if abs(computed) > abs(number.value) else "rounded up"
+        how = "cut off" if abs(computed) > abs(number.value) else "rounded up"
+        return f"the printed figure was {how} instead of rounded to the nearest value"
     return ""
 
 
@@ -193,19 +194,19 @@ def _bases(rule: Quantity, tables: Tables) -> Iterator[tuple[float, str]]:
     """Yield each value that the same two figures give with another base, and a description."""
     if isinstance(rule, Decline):
         start, end = evaluate.quantity(rule.start, tables), evaluate.quantity(rule.end, tables)
-        yield evaluate.improvement(start, end), "relative to the lower figure"
+        yield evaluate.improvement(start, end), "is the difference relative to the lower figure"
         yield 100 * evaluate.ratio(end, start), "is what remains, not the decline"
     elif isinstance(rule, Improvement):
         of, over = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.over, tables)
-        yield -evaluate.improvement(over, of), "relative to the higher figure"
+        yield -evaluate.improvement(over, of), "is the difference relative to the higher figure"
         yield 100 * evaluate.ratio(of, over), "is the ratio in percent, not the improvement"
     elif isinstance(rule, Ratio):
         of, to = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.to, tables)
-        yield evaluate.ratio(of, to) - 1, "times more, not times as much"
-        yield evaluate.ratio(to, of), "the other way round"
+        yield evaluate.ratio(of, to) - 1, 'is the number of "times more", not of "times as much"'
+        yield evaluate.ratio(to, of), "is the ratio with the two figures exchanged"
     elif isinstance(rule, Difference):
         of, minus = evaluate.quantity(rule.of, tables), evaluate.quantity(rule.minus, tables)
-        yield minus - of, "the other way round"
+        yield minus - of, "is the difference with the two figures exchanged"
 
 
 def _sources(rule: Quantity) -> str:

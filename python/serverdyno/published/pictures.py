@@ -20,7 +20,7 @@ UNITS = {
     "seeks_per_s": "seeks/s",
     "seconds": "seconds",
     "percent": "percent",
-    "errors_per_run": "errors a run",
+    "errors_per_run": "errors per run",
 }
 """Units of the columns that are drawn."""
 ALONG = "clients"

@@ -57,7 +57,7 @@ def _repetitions(results: Results, over: Over) -> str:
     if not counts:
         return "No load level was finished"
     if max(counts) == 1:
-        return "Only 1 repetition, so no spread"
+        return "Only 1 repetition, so the spread is not known"
     low, high = min(counts), max(counts)
     count = f"{high}" if low == high else f"{low} to {high}"
     return over.value.format(count=f"{count} repetitions")

@@ -115,7 +115,10 @@ def source_of(experiment: Experiment) -> Source:
 
 
 def half_width_percent(source: Source) -> float | None:
-    """Return the precision so far of the overall averages, or of the steps' total times (see `analysis.precision`)."""
+    """Return the precision so far of the overall averages, or of the steps' total times, in percent.
+
+    `analysis.precision` defines it. None if it is not known yet.
+    """
     if not source.in_time[0].head.levels:
         return precision.of_totals(totals(compared(source), source), paired=source.paired)
     results = judged(source.in_time[0])

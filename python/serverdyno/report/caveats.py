@@ -43,10 +43,10 @@ def _texts(results: Results) -> tuple[str, ...]:
     source, found = results.source, []
     if source.shortened and source.head.levels:
         found.append(f"{shortening(source)}. The figures apply only to this length, not to the full suite.")
-    found += [f"Left out because it can't be read: {problem}." for problem in source.damaged]
+    found += [f"The report leaves out a file that can't be read: {problem}." for problem in source.damaged]
     found += runs.set_aside(source)
     if not results.levels and source.head.levels:
-        found.append("No load level was finished, so the report only has the setup of the experiment.")
+        found.append("No load level was finished, so the report contains only the setup of the experiment.")
     elif len(results.used) < source.planned_levels:
         found.append(
             f"Unfinished: {len(results.used):,} of "
@@ -54,7 +54,7 @@ def _texts(results: Results) -> tuple[str, ...]:
             "reported. The figures cover only these."
         )
     found += [
-        f"Left out: run {record.run}, {record.configuration}, load level {record.name} ({reason})."
+        f"The figures leave out run {record.run}, {record.configuration}, load level {record.name}: {reason}."
         for record, reason in results.left_out
     ]
     found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
@@ -114,9 +114,9 @@ def _unlike_repetitions(results: Results) -> list[str]:
     )
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
-        f"{wording.plural(len(repeated), 'load level')}. The range as a share of the mean, largest first: "
-        f"{which}. Small "
-        "differences can't be shown there, and more repetitions may change the means."
+        f"{wording.plural(len(repeated), 'load level')}. Their range as a share of the mean, largest first: "
+        f"{which}. At these levels, the experiment can't show small differences, and more repetitions may change the "
+        "means."
     ]
 
 
@@ -128,9 +128,8 @@ def _parts_of_a_pass(results: Results) -> list[str]:
         return []
     clients = wording.listing([str(count) for count in sorted({level.clients for level in short})])
     return [
-        "At levels marked P, clients had too little time to finish the workload; compare with care. This "
-        f"applies to {len(short):,} of {wording.plural(len(known), 'load level')} (with {clients} "
-        "clients): in the repetition with the fewest passes, a client completed less than one pass on "
-        "average. A faster server gets further, so it receives other operations. Longer load levels make "
-        "the work comparable."
+        f"Clients had too little time to finish the workload at {len(short):,} of "
+        f"{wording.plural(len(known), 'load level')}, marked P (with {clients} clients). In the repetition with the "
+        "fewest passes, a client completed less than one pass on average. A faster server gets further in the "
+        "workload, so it receives other operations. Longer load levels make the work comparable."
     ]

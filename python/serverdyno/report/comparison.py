@@ -24,7 +24,7 @@ from serverdyno.report.subjects.peaks import MOST_FINDINGS
 from serverdyno.report.subjects.times_compared import TimesCompared
 from serverdyno.store.records import LevelRecord
 
-READ_BACK = "Read back from the servers after each load level."
+READ_BACK = "The clients read all blocks back from the servers after each load level."
 
 LASTING_HOST_FACTS = (
     "cpu model",
@@ -274,7 +274,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
         **{f"host's {fact}": (_host(base, fact), _host(other, fact)) for fact in LASTING_HOST_FACTS},
     }
     return tuple(
-        f"The {what} differs between the two experiments, so the server may not be the cause of a difference."
+        f"The {what} differs between the two experiments, so differences may have another cause than the server."
         for what, (first, second) in pairs.items()
         if first != second
     )

@@ -19,28 +19,29 @@ FIGURES = (
 )
 INTERVAL = (
     "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. The noise is estimated "
-    "from {runs}. One outlying run is left out and named. The peak is cross-validated: each half of the runs is "
-    "read at the "
-    "load level where the other half peaks. Three or more configurations share one pooled variance; a pair uses its "
-    "own if that is larger. Intervals are not widened for the number of comparisons."
+    "from {runs}. A comparison excludes at most one outlying run, which the report names. The peak is "
+    "cross-validated: each half of the runs is read at the load level where the other half peaks. Three or more "
+    "configurations share one pooled variance; a comparison uses the variance of its pair if that is larger. "
+    "Intervals are not widened for the number of comparisons."
 )
 VERDICT = (
     "Faster or slower: the interval excludes 0 %. Equivalent: the whole interval lies within {within:g} % on both "
-    "sides. No difference shown: everything else, which does not mean that the two are equal."
+    "sides. No difference shown: all other cases. The two may still differ by less than the experiment can show."
 )
 VERDICT_BEYOND = (
     "Faster or slower: the whole interval lies beyond the plan's minimum effect of {least:g} %. Equivalent: the "
-    "whole interval lies within {within:g} % on both sides. No difference shown: everything else."
+    "whole interval lies within {within:g} % on both sides. No difference shown: all other cases."
 )
 CORRECTED = (
     " Corrected for {correction}: at most 5 % of experiments make any false claim among them (Holm, 1979). "
-    "Of these 5 percentage points, averages get 4.9 and peaks 0.1; once all claims of one kind are proven, "
-    "its share passes to the other."
+    "Of these 5 percentage points, averages get 4.9 and peaks 0.1. Once all claims of one kind are proven, the other "
+    "kind gets all 5."
 )
 CURVES = (
     "The peak with its interval is cross-validated; the load levels where it may lie come from subset "
-    "selection (Gupta, 1965). Dips, drops and collapses are judged against 20,000 simulated flat curves "
-    "with normal noise: the rule finds one in 5 % of them. It needs three repetitions."
+    "selection (Gupta, 1965). A dip, drop or collapse is reported if noise alone would probably not cause it: of "
+    "20,000 simulated flat curves with normally distributed noise, at most 5 % have one so large. The rule needs "
+    "three repetitions."
 )
 CLOSED_LOAD = (
     "Each thread starts its next operation when the previous one ends, so a stalled server gets fewer requests. "
@@ -50,8 +51,8 @@ CLOSED_LOAD = (
 
 
 RATE_BOUND = (
-    "A load level whose requests, including failed ones, reached 90 % of that rate is marked rate-bound: it measures "
-    "the bound, not the server."
+    "A load level whose requests, including failed ones, reached 90 % of this rate is marked rate-bound: it measures "
+    "the plan's bound, not the server."
 )
 NOISE = (
     "A load level is marked noisy if other programs and the hypervisor took more than "
@@ -102,7 +103,7 @@ def _verdicts(results: Results) -> str:
 
 def _runs(source: Source) -> str:
     return (
-        "runs of two successive rounds (forward and reverse), close in time"
+        "the scatter of the runs within pairs of successive rounds (forward and reverse), which are close in time"
         if source.paired
         else "the runs of both configurations, each with its own variance (Welch, 1947)"
     )
@@ -176,7 +177,7 @@ def _error_policy(source: Source) -> str:
     if most is None:
         return "Clients continue after errors."
     at = "at its first error" if most == 1 else f"after {wording.plural(most, 'error')}"
-    return f"A client stops {at}; the report counts stopped clients."
+    return f"A client stops {at}. The report counts the clients that stopped."
 
 
 def _order(source: Source) -> str:
@@ -211,7 +212,9 @@ def _servers(source: Source) -> list[Fact]:
     for configuration in source.head.configurations:
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         where = _server_cpus(source, configuration)
-        text = f"{configuration.server}, {where}; {settings or 'all settings at the default of the driver'}."
+        text = (
+            f"{configuration.server}, {where}; {settings or 'all settings have the defaults of the driver'}."
+        )
         came_to = negotiated.sentences(source, configuration.name) or tls.sentences(
             source, configuration.name
         )
@@ -224,7 +227,7 @@ def _servers(source: Source) -> list[Fact]:
 
 def _server_cpus(source: Source, configuration: Configuration) -> str:
     if configuration.url is not None:
-        return "on CPUs that its user chose; it is not known whether the generator shares any of them"
+        return "on CPUs that its user chose. Whether the generator shares any of them is not known"
     if not configuration.cpus:
         return UNRECORDED_CPUS
     where = f"on {wording.cpu_set(configuration.cpus)}"
@@ -249,9 +252,9 @@ def _bounds(source: Source) -> list[Fact]:
 def _consent(source: Source) -> str:
     external = [configuration for configuration in source.head.configurations if configuration.url]
     if not external:
-        return "The program started all servers on loopback, which needs no consent."
+        return "Serverdyno started all servers on loopback, which needs no consent."
     targets = wording.listing([f"{configuration.name} ({configuration.url})" for configuration in external])
     return (
-        f"Servers that the program did not start: {targets}. A target outside loopback gets no load before "
-        "it has served the token file that proves its consent; no option disables this check."
+        f"Servers that Serverdyno did not start: {targets}. It sends no load to a target outside loopback before "
+        "the target has served the token file that proves its consent. No option disables this check."
     )

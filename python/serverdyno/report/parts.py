@@ -23,6 +23,10 @@ MOST_LISTED = 4
 """Maximum number of names in one sentence."""
 NAME = Column("Configuration", numeric=False)
 TOO_FEW_SAMPLES = f"{wording.NOTHING} fewer than ten responses are slower than this percentile."
+FAIRNESS = (
+    "Fairness: 1 if all clients had the same throughput, 1/n if one of n clients had all of it (Jain, Chiu and "
+    "Hawe, 1984)."
+)
 MOST_NAMED = 4
 """Maximum number of load levels in one sentence."""
 
@@ -91,13 +95,13 @@ def span(spread: Spread, written: Callable[[float], str]) -> str:
 
 
 def key_to_marks(panels: Sequence[Panel]) -> str:
-    """Return the explanation of vertical rules and hollow points, if the panels have any."""
+    """Return the explanation of error bars, hollow points and pale bars, if the panels have any."""
     points = [point for panel in panels for line in panel.series for point in line.points]
     parts = []
     if any(point.high is not None for point in points):
-        parts.append(" Lines: from the smallest to the largest repetition.")
+        parts.append(" Error bars: from the lowest to the highest repetition.")
     if limited := list(dict.fromkeys(word for point in points for word in point.limited_by)):
-        parts.append(f" Hollow or pale: {' or '.join(limited)}.")
+        parts.append(f" Hollow points and pale bars: {' or '.join(limited)}.")
     return "".join(parts)
 
 

@@ -114,10 +114,12 @@ class Measured:
         if wanted.suites is not None and not here & wanted.suites:
             suites = " or ".join(sorted(wanted.suites))
             return (
-                f"The suite {suites} was not run." if suites else "No single suite has all of these values."
+                f"None of these experiments ran the suite {suites}."
+                if suites
+                else "No single suite has all of these values."
             )
         needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
-        return f"No configuration was finished with {', '.join(needs)}."
+        return f"None of these experiments finished a configuration with {', '.join(needs)}."
 
     def figures(self) -> list[Reenacted]:
         """Return every entry of the mapping with our figures for it."""
@@ -127,7 +129,7 @@ class Measured:
         key = f"ours-{place + 1}"
         if shown.shows in ("steps", "bonnie"):
             ours = list(self._of_steps(key, shown))
-            lacking = [] if ours else [f"No step of figure {shown.figures[0]} was run."]
+            lacking = [] if ours else [f"None of these experiments ran a step of figure {shown.figures[0]}."]
             return Reenacted(shown, tuple(ours), tuple(lacking), ())
         found: dict[tuple[int, str], Found] = {}
         without: dict[str, list[str]] = {}
@@ -147,7 +149,9 @@ class Measured:
             f"Not measured: {_few(names)}. {why}" if any(names) else why for why, names in without.items()
         ]
         if len(drawn) > MOST_FIGURES:
-            lacking.append(f"{len(drawn) - MOST_FIGURES:,} more figures are left out.")
+            lacking.append(
+                f"The ordinary report has {len(drawn) - MOST_FIGURES:,} more figures for this one."
+            )
         return Reenacted(shown, tuple(drawn[:MOST_FIGURES]), tuple(lacking), tuple(notes))
 
     def _timed(self, key: str, shown: Shown, found: Sequence[Found]) -> Iterator[Figure]:
@@ -183,7 +187,8 @@ class Measured:
             under = f"{suites}. Mean of the repetitions."
             if scales:
                 under += (
-                    f" Scale {wording.listing([f'{each:g}' for each in scales])}: fewer and smaller files."
+                    f" Scale {wording.listing([f'{each:g}' for each in scales])}: fewer and smaller files than in the "
+                    "full suites."
                 )
             panel = (Panel("", unit, part),)
             yield Figure(f"{key}-{place}", 0, shown.title, under + key_to_marks(panel), "bars", unit, panel)

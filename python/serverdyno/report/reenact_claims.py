@@ -37,7 +37,7 @@ MOST_SHOWN = 6
 """Maximum number of comparisons shown of one claim."""
 MOST_FITTING = 16
 """Maximum number of configurations that may fit one side of a comparison."""
-ONE_FIGURE = "The claim does not compare two configurations in peak or overall average."
+ONE_FIGURE = "The claim does not compare the peaks or the overall averages of two configurations."
 ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
 
 
@@ -158,7 +158,7 @@ def _matched(measured: Measured, asked: Asked) -> Iterator[tuple[Asked, Found, F
         of, over = measured.counterpart(asked.of), measured.counterpart(asked.over)
     except KeyError as error:
         column, value = error.args[0]
-        yield f"Nothing stands for {column.replace('_', ' ')} {value}."
+        yield f"{column.replace('_', ' ').capitalize()} {value} has no counterpart today."
         return
     found, others = measured.find(of), measured.find(over)
     for wanted, of_it in ((of, found), (over, others)):
@@ -166,7 +166,7 @@ def _matched(measured: Measured, asked: Asked) -> Iterator[tuple[Asked, Found, F
             yield measured.why_not(wanted)
             return
         if len(of_it) > MOST_FITTING:
-            yield f"More than {MOST_FITTING} configurations fit one side of the claim."
+            yield f"More than {MOST_FITTING} configurations could stand for one side of the claim."
             return
     free = [key for key in FACTORS if key not in of.settings.keys() | over.settings.keys()]
     matched = [
@@ -177,7 +177,7 @@ def _matched(measured: Measured, asked: Asked) -> Iterator[tuple[Asked, Found, F
     ]
     yield from matched
     if not matched:
-        yield "The two sides were not measured in the same suite, so they were not compared."
+        yield "No experiment measured both sides of the claim in the same suite."
 
 
 FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls")

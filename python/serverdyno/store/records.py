@@ -172,7 +172,7 @@ class LevelRecord(Counted):
     def void(self) -> str | None:
         """Return why the level is void, so that a resume repeats it; None if it counts."""
         if self.stopped:
-            return "ended early"
+            return "it ended early"
         if (self.stalled_s or 0.0) > MOST_STALLED_S:
             return (
                 f"the load generator stood still for {self.stalled_s:.1f} s: it was stopped, the machine was paused, "

@@ -95,7 +95,7 @@ function compare() {
     ),
   );
   const left = chosen.length - alike.length;
-  if (left) place("state").textContent = `${left} selected experiments not drawn: their unit or load axis differs from that of the first`;
+  if (left) place("state").textContent = `The charts leave out ${left} selected experiments: their unit or load axis differs from the first one's.`;
 }
 
 async function start() {

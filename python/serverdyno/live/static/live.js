@@ -98,10 +98,10 @@ function show(now) {
   place("now").replaceChildren(
     tile("configuration", now.configuration),
     tile(`repetition ${now.repetition}`, level),
-    tile("operations per second", now.elapsed_s ? number(now.operations_s) : `${now.prepared ?? 0} ready`),
+    tile("operations per second", now.elapsed_s ? number(now.operations_s) : `${now.prepared ?? 0} clients ready`),
     tile("p99 ms so far", now.p99_ms ? number(now.p99_ms) : "–"),
     tile("errors in this load level", number(now.errors ?? 0), now.errors > 0),
-    tile("left of this load level", duration(left)),
+    tile("time left of this load level", duration(left)),
   );
   const running = `${now.configuration} ${now.repetition} ${now.level}`;
   if (running !== current) [current, rates] = [running, []];
@@ -117,7 +117,7 @@ function ended(report) {
   place("now").replaceChildren();
   place("state").textContent = report
     ? `The run has ended. Report: ${report}`
-    : "The run has ended without a report here.";
+    : "The run has ended, but it has written no report.";
 }
 
 const events = new EventSource("events");
@@ -125,5 +125,5 @@ events.addEventListener("about", (event) => begin(JSON.parse(event.data)));
 events.addEventListener("new", (event) => take(JSON.parse(event.data)));
 events.addEventListener("now", (event) => events.readyState !== EventSource.CLOSED && show(JSON.parse(event.data)));
 events.onerror = () => {
-  if (events.readyState !== EventSource.CLOSED) place("state").textContent = "No answer: the run has ended or was killed. To continue it: dyno resume.";
+  if (events.readyState !== EventSource.CLOSED) place("state").textContent = "The run does not answer: it has ended or was killed. `dyno resume` continues it.";
 };

@@ -40,7 +40,7 @@ def _sums(record: LevelRecord) -> Iterator[str]:
     }
     for name, (count, wanted) in counted.items():
         if count != wanted:
-            yield f"{name} add up to {count:,} operations, but the load level has {wanted:,}"
+            yield f"the counts of {name} add up to {count:,} operations, but the load level has {wanted:,}"
     if record.operations > record.operations_total:
         yield (
             f"{record.operations:,} operations in the window, but only {record.operations_total:,} in the "
@@ -50,7 +50,7 @@ def _sums(record: LevelRecord) -> Iterator[str]:
 
 def _arrivals(record: LevelRecord) -> Iterator[str]:
     if missing := open_load.unaccounted(record):
-        yield (f"{missing:,} of {record.arrivals or 0:,} due requests are missing from all other counts")
+        yield f"no count contains {missing:,} of the {record.arrivals or 0:,} requests that were due"
 
 
 def _cpu(record: LevelRecord, server_cpus: int | None) -> Iterator[str]:
@@ -71,8 +71,8 @@ def _little(record: LevelRecord) -> Iterator[str]:
     streams_s = record.clients * record.threads * record.window_s
     if record.outstanding_s > streams_s * (1 + LITTLE_SHARE):
         yield (
-            f"operations in flight add up to {record.outstanding_s:.2f} s, but all clients together have "
-            f"only {streams_s:.2f} s"
+            f"operations were in flight for {record.outstanding_s:.2f} s in all, but the window has only "
+            f"{streams_s:.2f} s for all threads of the clients"
         )
     slowest_s = max(times.max_ms * units.NS_PER_MS / units.NS_PER_S, record.under_way_longest_s or 0.0)
     across_s = slowest_s * record.clients * record.threads
@@ -80,4 +80,4 @@ def _little(record: LevelRecord) -> Iterator[str]:
     apart_s = abs(answered_s - record.outstanding_s)
     if apart_s > LITTLE_SHARE * record.outstanding_s + across_s:
         share = wording.share(apart_s / max(record.outstanding_s, units.NS_PER_MS / units.NS_PER_S))
-        yield f"response times and operations in flight differ by {share} (Little's law)"
+        yield f"the sum of the response times and the time of operations in flight differ by {share} (Little's law)"

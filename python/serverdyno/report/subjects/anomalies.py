@@ -44,8 +44,8 @@ def _findings(results: Results, tables: Labels) -> list[Finding]:
         found.append(Finding("Anomaly", claim, f"{tables['response']}."))
     if idle:
         claim = (
-            f"Server and generator were both less than half busy: {_few(idle)}. Something else limited "
-            "throughput, such as waiting, locks, the disk or the network."
+            f"The CPUs of server and generator were both less than half busy: {_few(idle)}. Something else "
+            "limited throughput, such as locks, the disk or the network."
         )
         found.append(Finding("Anomaly", claim, f"{tables['costs']}."))
     if decisive:
@@ -78,4 +78,4 @@ def _idle(level: LevelFigures) -> bool:
 
 def _decisive(result: ConfigurationResult) -> str:
     place = decisive([level.throughput.mean for level in result.finished])
-    return "" if place is None else f"{result.name} (the one with {result.finished[place].at})"
+    return "" if place is None else f"{result.name} (the level with {result.finished[place].at})"

@@ -98,7 +98,8 @@ def _alone(result: ConfigurationResult, terms: Terms) -> str:
     assert peak is not None
     if peak.failed_share > FAILED_SHARE:
         said = errors.failed_words(peak, terms)
-        return f"{said} The others: {terms.written(result.peak_height)} {terms.unit}."
+        rate = f"{terms.written(result.peak_height)} {terms.unit}"
+        return f"{said} Throughput of the successful {terms.operations}: {rate}."
     is_least = limits(peak.marks) or (result.throughput and result.throughput.still_rising)
     at = "at or above" if is_least else "at"
     height = f"{terms.written(result.peak_height)} {terms.unit}"
@@ -165,7 +166,8 @@ def _margin(results: Results) -> str:
         return " ".join(filter(None, (_measured(results), cost.ranking(results))))
     one = len(found.unbeaten) == 1
     told = _told(found) if one else [each for each in found.leads if each.winner in found.leaders]
-    rest = f"; {len(told) - MOST_LEADS} more below" if len(told) > MOST_LEADS else ""
+    more = len(told) - MOST_LEADS
+    rest = f"; {wording.plural(more, 'more comparison')} below" if more > 0 else ""
     said = f"{'; '.join(_interval(each, told) for each in told[:MOST_LEADS])}{rest}."
     if unranked := _unranked(found, results):
         said += f" This experiment can't rank {few(unranked)}{_why_unranked(unranked, comparisons)}."
@@ -182,11 +184,11 @@ def _unranked(found: Order, results: Results) -> list[str]:
 
 
 def _interval(lead: Lead, told: Sequence[Lead]) -> str:
-    """Return `1.34 times nginx (95 % interval 1.26 to 1.42)`; with the winner's name if there are several winners."""
+    """Return `1.34 times the throughput of nginx (95 % interval 1.26 to 1.42)`; after `caddy: ` if several lead."""
     ratio, low, high = (wording.significant(value) for value in (lead.ratio, lead.low, lead.high))
-    who = f"{lead.winner} " if len({each.winner for each in told}) > 1 else ""
+    who = f"{lead.winner}: " if len({each.winner for each in told}) > 1 else ""
     least = "at least " if lead.at_least else ""
-    return f"{who}{least}{ratio} times {lead.loser} (95 % interval {low} to {high})"
+    return f"{who}{least}{ratio} times the throughput of {lead.loser} (95 % interval {low} to {high})"
 
 
 def _largest(comparisons: Sequence[Comparison]) -> Comparison | None:
@@ -207,11 +209,11 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
         return _unsafe(comparison, results)
     verdicts = {each.average.verdict for each in comparisons if each.average.percent is not None}
     if verdicts == {Verdict.EQUIVALENT}:
-        return f"A draw: all are equivalent within {largest.equivalence_percent:g} %."
+        return f"A draw: all average throughputs are equivalent within {largest.equivalence_percent:g} %."
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and HELD_BACK.issuperset(why):
-        because = "the generator or the plan's rate may hide more speed than the measured difference"
+        because = "the generator or the plan's rate limit may hide more speed than the measured difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
     elif _missed(results) > TOO_NOISY_PERCENT:
@@ -360,7 +362,8 @@ def _gaps(results: Results) -> str:
     if len(of_pairs) == 1 and (proven or apart):
         return _level_by_level(*of_pairs[0], results)
     if not proven:
-        why = f"; {wording.plural(len(apart), 'gap')} can't be compared ({_kinds(apart)})" if apart else ""
+        count = wording.plural(len(apart), "difference")
+        why = f"; {count} can't be judged ({_kinds(apart)})" if apart else ""
         return f"No difference is proven at any load level{why}."
     comparison, level = max(proven, key=lambda each: abs(_log(each[1].percent)))
     winner, loser, ratio = comparison.other, comparison.base, 1 + level.percent / 100
@@ -437,11 +440,13 @@ def _chart(results: Results) -> Iterator[Figure]:
     if len(bars) < 2:
         return
     bars.sort(key=lambda bar: -bar.points[0].y)
-    title = "Average throughput over all load levels, with lines from the lowest to the highest repetition"
+    title = "Average throughput over all load levels; error bars from the lowest to the highest repetition"
     if len(bars) > MOST_BARS:
-        title += f", the first {MOST_BARS} of {len(bars)}"
+        title += f": the highest {MOST_BARS} of {len(bars)}"
     unit = results.terms.unit
     panel = Panel("", unit, tuple(bars[:MOST_BARS]))
     hollow = any(bar.points[0].limited_by for bar in bars)
-    line = basis(results) + (" Hollow points: not limited by the server." if hollow else "")
+    line = basis(results) + (
+        " Hollow points: the generator or the plan limited the figure." if hollow else ""
+    )
     yield Figure("overview", 0, title, line, "bars", capital(unit), (panel,))

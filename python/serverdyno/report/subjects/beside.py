@@ -31,7 +31,14 @@ from serverdyno.report.subjects.testbed import testbed
 
 MOST_PICTURES = 4
 NOT_COMPARABLE = (
-    "Not comparable: the time, the hardware and the program differ. No figure is computed from both."
+    "Not comparable: the year, the hardware and the load generator differ. No figure combines the two "
+    "experiments."
+)
+
+
+AS_PUBLISHED = (
+    "Rows with the first runs use as many repetitions as the published figures, and average them in the "
+    "same way."
 )
 
 
@@ -73,7 +80,7 @@ def section(results: Results, published: PublishedReport) -> Section:
         for place, one in enumerate(by_count[:MOST_PICTURES])
     ]
     about = published.meta.citation
-    text = f"{NOT_COMPARABLE} From: {about.title} ({about.laboratory}, {about.year}).{more}"
+    text = f"{NOT_COMPARABLE} Source: {about.title} ({about.laboratory}, {about.year}).{more}"
     lines = (text, *hardware(published.meta))
     return Section(
         "beside", "Next to a published report", text=lines, figures=tuple(figures), tables=tuple(tables)
@@ -182,7 +189,7 @@ def _table_by_count(
         rows,
         (
             f"{wording.NOTHING}: not measured or not published.",
-            *(["First runs: averaged at each number of clients, like the published figures."] * as_published),
+            *([AS_PUBLISHED] * as_published),
         ),
         key_columns=3,
     )
@@ -257,9 +264,10 @@ def _points(line: Line) -> tuple[Point, ...]:
 
 
 def hardware(meta: Meta) -> tuple[str, ...]:
-    """Return the hardware of the published figures, one sentence per server."""
+    """Return the clients and repetitions of the published figures, then one sentence on each server's hardware."""
     servers = (
         f"{name}: {'; '.join(f'{what} {words}' for what, words in parts.items())}."
         for name, parts in meta.hardware.servers.items()
     )
-    return (f"Clients then: {meta.hardware.client}. Repetitions: {meta.method.repetitions}.", *servers)
+    year, runs = meta.citation.year, meta.method.repetitions
+    return (f"Client machines of {year}: {meta.hardware.client}. Repetitions of {year}: {runs}.", *servers)

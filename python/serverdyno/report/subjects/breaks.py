@@ -20,19 +20,20 @@ COLUMNS = (
     Column("Clients"),
     Column("Breaks"),
     Column("Breaks", "per 1,000 operations"),
-    Column("To answer"),
-    Column("Answered"),
+    Column("Breaks that need an answer"),
+    Column("Breaks answered"),
     Column("Answer p50", "ms"),
     Column("Answer p99", "ms"),
     Column("Slowest answer", "ms"),
     Column("Locks refused"),
 )
 NOTES = (
-    "All repetitions together, ramps included. A break revokes one client's right to cache because another "
-    "client wants the file. To answer: the server, and the other client, waited for an answer to these "
-    "breaks. Answered: breaks that got an answer of their own; a close answered the others.",
-    "Answer: from the arrival of a break until its answer was sent; meanwhile the client writes its cached "
-    "data back. Locks refused: another client held a lock on the range, and the client asked again.",
+    "Counts are sums over all repetitions, ramps included. A break revokes one client's right to cache because "
+    "another client wants the file. If it needs an answer, the server and the other client wait for it. "
+    "Breaks answered: the client sent an answer. It answered the other breaks by closing the file.",
+    "Answer p50, p99, slowest: time from the arrival of a break until the client sent its answer. Before that, the "
+    "client writes its cached data back. Locks refused: another client held a lock on the range, so the "
+    "client asked again.",
 )
 
 

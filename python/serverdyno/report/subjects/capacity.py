@@ -49,8 +49,8 @@ SEARCH = (
     "The search looks for the highest rate between {lowest} and {highest} {operations}/s that meets {objective}. It "
     "doubles the rate until a trial fails; then each trial is at the median of the current estimate (QUEST, Watson "
     "and Pelli 1983). A trial passes if the server kept up and each bound was met; failed requests count as slower "
-    "than every answer. Capacity is the rate at which half of the trials pass. A search ends when half of its 95 % "
-    "interval is within {precision:g} %, or after {most} trials."
+    "than every answer. Capacity is the rate at which half of the trials pass. A search ends when half the width of "
+    "its 95 % interval is at most {precision:g} % of the rate, or after {most} trials."
 )
 BUSY_SHARE = 0.9
 """Busy share at which the busiest generator thread is named as the limit."""
@@ -280,8 +280,8 @@ def _table(found: Capacities, results: Results) -> Table:
         NAME,
         Column("Capacity", f"{found.operations}/s"),
         Column("95 % interval", f"{found.operations}/s"),
-        Column("Held every time", f"{found.operations}/s"),
-        Column("Ended by", numeric=False),
+        Column("All trials passed up to", f"{found.operations}/s"),
+        Column("End of the search", numeric=False),
         Column("Trials"),
         Column("n", "runs"),
     )
@@ -289,8 +289,8 @@ def _table(found: Capacities, results: Results) -> Table:
         f"Capacity: the rate at which half of the trials meet {found.objective.words}, as the geometric mean of the "
         "runs. The interval is a t interval over the runs; for a single run it is the interval of its "
         "search.",
-        "Held every time: the highest rate up to which every trial passed, in the run with the lowest such "
-        "rate.",
+        "All trials passed up to: the lowest over the runs of the highest rate up to which every trial of a "
+        "run passed.",
     )
     title = f"Capacity at {found.objective.words}"
     return Table("capacity", 0, title, basis(results, Over.TOGETHER), columns, rows, notes)
@@ -299,7 +299,7 @@ def _table(found: Capacities, results: Results) -> Table:
 def _row(searched: Searched) -> tuple[Cell, ...]:
     held = [found.held_per_s for found in searched.estimates.values()]
     known = [rate for rate in held if rate is not None]
-    ends = sorted({"not over" if end is None else f"{end}" for end in searched.ends})
+    ends = sorted({"unfinished" if end is None else f"{end}" for end in searched.ends})
     limited = searched.by_generator or searched.too_few
     least = "at least" if limited and searched.rate_per_s is not None else ""
     return (
@@ -327,14 +327,15 @@ def _trials(found: Capacities, results: Results) -> Table:
         Column("Offered rate", f"{found.operations}/s"),
         Column("Answered", f"{found.operations}/s"),
         *(Column(tail.name, "of all, ms") for tail in found.objective.tails),
-        Column("Failed"),
+        Column("Failed", f"share of {found.operations}"),
         Column("Sent late", "p99, ms"),
-        Column("Held", numeric=False),
+        Column("Passed", numeric=False),
     )
     marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
     notes = (
-        f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. The cell is empty "
-        "if too many failed. Failed: errors, and operations that were dropped or not answered.",
+        f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. {wording.NOTHING} "
+        f"too many {found.operations} failed. Failed: errors, and {found.operations} that were dropped or not "
+        "answered. Sent late: how much later than possible the generator sent them.",
         *mark_notes(marks),
     )
     under = basis(results, Over.EACH)
@@ -351,7 +352,7 @@ def _trial_row(trial: TrialFigures) -> tuple[Cell, ...]:
         *(Cell(wording.significant(ms)) for ms in trial.tails_ms),
         Cell(wording.share(trial.failed_share)),
         Cell(wording.significant(trial.late_ms)),
-        Cell("yes" if trial.held else "no", "" if trial.kept_up else "did not keep up"),
+        Cell("yes" if trial.held else "no", "" if trial.kept_up else "the server did not keep up"),
     )
 
 
@@ -427,7 +428,7 @@ def _sure(found: Capacities) -> str:
     searches = sum(len(each.estimates) for each in found.searched)
     said = f"{wording.plural(searches, 'search', 'searches')}, {wording.plural(trials, 'trial')} in all"
     undone = [each.name for each in found.searched if None in each.ends]
-    return said + (f"; not over: {wording.listing(undone)}." if undone else ".")
+    return said + (f"; unfinished: {wording.listing(undone)}." if undone else ".")
 
 
 def _limit(found: Capacities, results: Results) -> str:
@@ -459,8 +460,8 @@ def _findings(found: Capacities, tables: Labels) -> list[Finding]:
         known = [rate for rate in held if rate is not None]
         if known and len(known) == len(held) and each.rate_per_s is not None:
             rate = f"{min(known):,} {found.operations}/s"
-            words = f"{each.name} met the objective in every trial up to {rate}: use this rate for planning."
-            said.append(Finding("Held every time", words, f"{tables['trials']}."))
+            words = f"{each.name} met the objective in every trial up to {rate}: plan with this rate."
+            said.append(Finding("Rate for planning", words, f"{tables['trials']}."))
     for base, other, level in found.compared:
         words = _gap(base, other, level, found) if level.proven else _no_gap(base, other, level)
         said.append(Finding("Difference", words, f"{tables['capacity']}."))
@@ -521,17 +522,18 @@ def _seen(trial: TrialFigures, operations: str) -> str:
         parts.append(f"it sent {operations} {wording.significant(trial.late_ms)} ms late (p99)")
     if trial.generator_cpu_share >= BUSY_SHARE:
         parts.append(f"its busiest thread used {wording.share(trial.generator_cpu_share)} of a CPU")
-    return f"at {trial.rate_per_s:,} {operations}/s {wording.listing(parts) or 'its part of the times was large'}"
+    said = wording.listing(parts) or "it may have caused a large part of the response times"
+    return f"at {trial.rate_per_s:,} {operations}/s {said}"
 
 
 def _budget(searched: Searched, found: Capacities) -> str:
     if End.BUDGET not in searched.ends:
         return ""
-    return f" The search ended after {found.within.most_trials} trials, before it reached the requested precision."
+    return f" The search ended at its limit of {found.within.most_trials} trials, before the requested precision."
 
 
 def _disagreement(searched: Searched) -> str:
     if None in searched.ends:
         return "a search is unfinished"
     said = sorted(f"{end}" for end in searched.ends if end is not None)
-    return f"its searches do not agree ({wording.listing(said)})"
+    return f"its searches ended differently ({wording.listing(said)})"

@@ -15,7 +15,7 @@ from serverdyno.plan.protocols.work import stayed
 from serverdyno.report.basis import Over, basis
 from serverdyno.report.figures.results import LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Part, Section, Table
-from serverdyno.report.parts import NAME, spread_cell
+from serverdyno.report.parts import FAIRNESS, NAME, spread_cell
 from serverdyno.report.subjects import breaks, outages
 from serverdyno.store.records import LevelRecord
 
@@ -31,7 +31,7 @@ def build(results: Results) -> Part:
     handles = outages.handles_table(results, Over.SUM) if results.source.cut is None else None
     tables = (_clients(results), _cache(results), _calls(results), breaks.table(results), handles)
     there = tuple(table for table in tables if table is not None)
-    return Part((Section("clients", "Individual clients, and their caches", tables=there, appendix=True),))
+    return Part((Section("clients", "Individual clients and their caches", tables=there, appendix=True),))
 
 
 def _stayed(record: LevelRecord, *, in_operations: bool) -> list[float]:
@@ -59,13 +59,13 @@ def _clients(results: Results) -> Table:
     )
     rows = tuple(row for level in results.levels if (row := _client_row(results, level)))
     notes = (
-        "Only clients that stayed to the end of the load level. Mean, standard deviation and fairness are "
-        "computed per "
-        "repetition, so they exclude differences between repetitions. Smallest and largest: over all "
-        "clients and repetitions.",
-        "Fairness: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, 1984).",
+        "The table covers only clients that stayed to the end of the load level. Mean, standard deviation and "
+        "fairness are computed per repetition, so they exclude differences between repetitions. Smallest and "
+        "largest: over all clients and repetitions.",
+        FAIRNESS,
     )
-    return Table("clients", 0, "Single clients", basis(results), columns, rows, notes, key_columns=2)
+    title = "Throughput of individual clients"
+    return Table("clients", 0, title, basis(results), columns, rows, notes, key_columns=2)
 
 
 def _client_row(results: Results, level: LevelFigures) -> tuple[Cell, ...]:
@@ -110,8 +110,8 @@ def _cache(results: Results) -> Table:
         _cache_row(level, results.records(level.configuration, level.index)) for level in _peaks(results)
     )
     notes = (
-        "At each configuration's peak, all repetitions together, ramps included. Passes: complete runs "
-        "through the workload. Content checked: data that was read and compared byte by byte.",
+        "Counts are sums over all repetitions of the load level with the configuration's peak, ramps included. "
+        "Passes: complete runs through the workload. Content checked: data that was read and compared byte by byte.",
     )
     title = "Requests that the client cache avoided"
     return Table("cache", 0, title, basis(results, Over.SUM), columns, rows, notes)

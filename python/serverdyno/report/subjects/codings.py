@@ -19,6 +19,12 @@ def sentences(source: Source, configuration: str) -> str:
     counts = counts_by_name(source, configuration)
     decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
     others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]
-    parts = [f"Bodies that were decoded for the check: {wording.listing(decoded)}."] if decoded else []
-    parts += [f"Bodies in the sample that were not checked: {wording.listing(others)}."] if others else []
+    parts = (
+        [f"Compressed bodies that clients decoded to check them: {wording.listing(decoded)}."]
+        if decoded
+        else []
+    )
+    parts += (
+        [f"Bodies of the sample that clients could not check: {wording.listing(others)}."] if others else []
+    )
     return " ".join(parts)

@@ -73,9 +73,9 @@ def _connections(results: Results) -> Table:
     )
     counted = SESSIONS if results.terms.below_cache else KEPT_ALIVE
     notes = (
-        f"Connections and reconnects: all repetitions together, ramps included. {counted} Connect times: "
-        f"from the moment when the {results.terms.operation} was due until its connection was established, "
-        "for those that ended in a window.",
+        f"Connections and reconnects: sums over all repetitions, ramps included. {counted} Connect times: "
+        f"from the moment when the {results.terms.operation} was due until its connection was established. "
+        f"They cover {results.terms.operations} that ended in a window.",
         TOO_FEW_SAMPLES,
     )
     return Table(
@@ -106,9 +106,9 @@ def _handshakes(results: Results) -> Iterator[Table]:
         *TIMES[1:],
     )
     notes = (
-        "TLS handshakes that led to a session: all repetitions together, ramps included. Handshake times: from the "
-        "established TCP connection until the request could be sent, for requests that ended in the windows; "
-        "response times include them.",
+        "Full, resumed: TLS handshakes that led to a session, summed over all repetitions, ramps included. Handshake "
+        "times: from the established TCP connection until the client could send the request. They cover "
+        "requests that ended in a window, and are part of the response times.",
         TOO_FEW_SAMPLES,
     )
     under = basis(results, Over.SUM)

@@ -62,13 +62,13 @@ def _table(results: Results) -> Table:
         level_column(results.axis),
         Column("Server CPU", f"µs/{results.terms.operation}"),
         Column("Server", "CPUs busy"),
-        Column("Server", "MiB"),
+        Column("Server memory", "MiB"),
         Column("Generator CPU", f"µs/{results.terms.operation}"),
-        Column("Generator CPU", "of its threads"),
-        Column("Generator", "of round trips"),
+        Column("Busiest generator thread", "share of a CPU"),
+        Column("Generator", "share of round trips"),
         Column("Hidden speed", "at most"),
         Column("Loop lag p99", "ms"),
-        Column("Others", "CPUs busy"),
+        Column("Other programs", "CPUs busy"),
         Column("Steal", "CPUs"),
         Column("Limited by", numeric=False),
     )
@@ -77,14 +77,15 @@ def _table(results: Results) -> Table:
         "repetitions.",
         "Generator share of round trips: the part of each round trip spent in the generator or waiting for "
         "it. Hidden speed: upper bound on how much faster the server may be than shown.",
-        "Others: all other programs on the CPUs of generator and server, and the kernel. Steal: CPU time "
+        "Other programs: all other programs and the kernel, on the CPUs of generator and server. Steal: CPU time "
         "that the hypervisor took.",
-        "Loop lag: from the kernel's report that a connection is ready to the end of its batch.",
-        "Limited by: the resource that reached its limit, which is 85 % for the server's CPUs. Wait for a CPU: "
-        "the generator used less than 5 % of one, but had to wait for it. If neither "
-        "these nor the generator were busy: the disk, if any process waited for it for more than 10 % of "
-        "the window. Without such waits: latency, if more clients brought more throughput, otherwise "
-        "latency or locks. Nothing found: not measured, or the generator contributed.",
+        "Loop lag: time from the kernel's report that a connection is ready until the generator has handled the batch "
+        "with this connection.",
+        "Limited by: the server's CPU limits if it is at least 85 % busy. Wait for a CPU: the generator used less than "
+        "5 % of a CPU, but waited for one. If neither CPU limits, the disk does if some process waited for it for "
+        "more than 10 % of the window. Otherwise it is latency if more clients brought more throughput, and "
+        "latency or locks if they did not. Nothing found: the figures were not measured, or the generator had a part "
+        "in the limit.",
         *mark_notes(results.marks & COST_MARKS),
     )
     title = f"CPU time per {results.terms.operation}, and the generator's own limits"
@@ -122,11 +123,11 @@ def _cost_cells(level: LevelFigures) -> list[Cell]:
 
 def _busy(results: Results) -> Iterator[Figure]:
     """Yield charts of the busy CPUs of server and generator, and of the operations per CPU second of the server."""
-    per_s = f"{results.terms.operations} a CPU-second"
+    per_s = f"{results.terms.operations} per CPU second"
     plots = (
         ("Server", "CPUs busy", _server_busy),
         ("Generator", "CPUs busy", _generator_busy),
-        ("Server's efficiency", per_s, _per_cpu_second),
+        ("Efficiency of the server", per_s, _per_cpu_second),
     )
     yield from level_figures(
         results,
@@ -193,10 +194,10 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     known = [level for level in results.levels if level.hidden_speed is not None and not level.is_failing]
     all_levels = wording.plural(len(results.levels), "load level")
     busiest = max(level.cost.generator_cpu_share for level in results.levels)
-    evidence = f"busiest generator thread used {wording.share(busiest)} of its time; {tables['costs']}."
+    evidence = f"the busiest generator thread used {wording.share(busiest)} of a CPU; {tables['costs']}."
     if not known:
         failing = any(level.is_failing for level in results.levels)
-        why = "is not known, because errors limited them" if failing else "was not measured"
+        why = "is not known, because errors limited these levels" if failing else "was not measured"
         claim = f"Whether the generator limited any of {all_levels} {why}."
         return [Finding("Generator", claim, evidence)]
     limited = [level for level in known if Mark.GENERATOR_LIMITED in level.marks]
@@ -209,14 +210,14 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
         longest = wording.share(max(level.cost.run_delay_share or 0.0 for level in loose))
         claim = (
             f"In {len(loose):,} of {all_levels}, marked G, the generator waited for a CPU for up to "
-            f"{longest} of the window. It is not known how much faster the servers are "
-            f"{'there' if len(loose) > 1 else 'at this load level'}. Repeat the experiment while nothing "
-            "else uses the generator's CPUs."
+            f"{longest} of the window. How much faster the servers are at "
+            f"{'these load levels' if len(loose) > 1 else 'this load level'} is not known. Repeat the experiment "
+            "while nothing else uses the generator's CPUs."
         )
     elif limited:
         claim = (
-            f"The generator limited {len(limited):,} of {all_levels}, marked G: the servers may be up to {most} faster "
-            "there than shown."
+            f"The generator limited {len(limited):,} of {all_levels}, marked G: there, the servers may be up to {most} "
+            "faster than shown."
         )
     else:
         claim = f"The generator was not the limit ({all_levels}): no server is more than {most} faster than shown."
@@ -253,7 +254,7 @@ def shared_cpus(source: Source) -> list[str]:
             sharing.setdefault(shared, []).append(configuration.name)
     return [
         f"{wording.listing(names)} {('shares' if len(names) == 1 else 'share')} {wording.cpu_set(cpus)} with the "
-        "generator. They take CPU time from each other, so the figures describe both together."
+        "generator. Server and generator take CPU time from each other, so the figures describe both together."
         for cpus, names in sharing.items()
     ]
 
@@ -265,7 +266,7 @@ def noise(results: Results) -> list[str]:
         return []
     taken = {
         "other programs used up to {} CPUs": _most(level.cost.others_cpus_busy for level in noisy),
-        "the hypervisor took up to {}": _most(level.cost.steal_cpus_busy for level in noisy),
+        "the hypervisor took up to {} CPUs": _most(level.cost.steal_cpus_busy for level in noisy),
     }
     parts = [words.format(cpus) for words, cpus in taken.items() if cpus not in (wording.NOTHING, "0.00")]
     waited = max((level.cost.run_delay_share or 0.0 for level in noisy), default=0.0)

@@ -39,7 +39,9 @@ def _falls(results: Results, tables: Labels) -> list[Finding]:
     said = [_fall(result, falls, tables) for result, falls in found[:MOST_FALLS]]
     if rest := len(found) - len(said):
         counted = wording.plural(rest, "more dip or drop", "more dips or drops")
-        said.append(Finding("Dip", f"{counted}, less clear.", f"{tables['shape']}."))
+        said.append(
+            Finding("Dip", f"{tables['shape']} has {counted}, which are less clear.", f"{tables['shape']}.")
+        )
     return said
 
 
@@ -61,11 +63,11 @@ def _fall(result: ConfigurationResult, falls: Sequence[ThroughputFall], tables: 
     if words := _doubts(result, clearest):
         claim += f" {words}"
     judged = result.shape.dips
-    noise = "" if judged.noise is None else f"noise of a mean {wording.share(judged.noise)}; "
+    noise = "" if judged.noise is None else f"the noise of a mean is {wording.share(judged.noise)}; "
     times = clearest.times_critical
     size = "more than 100 times" if times > 100 else f"{wording.significant(times)} times"
     evidence = (
-        f"{noise}{size} the fall that noise alone would cause; "
+        f"{noise}the fall is {size} as large as the largest that noise alone would probably cause; "
         f"{wording.plural(judged.repetitions, 'repetition')}"
     )
     return Finding(clearest.kind.capitalize(), claim, f"{evidence}; {tables['shape']}.")
@@ -75,16 +77,16 @@ def _dip_claim(result: ConfigurationResult, fall: ThroughputFall) -> str:
     where = _with_clients(clients_of(result, [fall.deepest]))
     lost = wording.share(fall.lost)
     return (
-        f"{result.name} has a dip at {where}: throughput is at least {lost} below the highest load level before the "
-        "dip and the highest after it."
+        f"{result.name} has a dip at {where}: throughput there is at least {lost} below the highest throughput before "
+        "the dip, and below the highest after it."
     )
 
 
 def _drop_claim(result: ConfigurationResult, fall: ThroughputFall, others: Sequence[ThroughputFall]) -> str:
     verb = "collapses" if fall.kind is FallKind.COLLAPSE else "drops"
     claim = (
-        f"{result.name} {verb} beyond {_before(result, fall)}: throughput is lower by "
-        f"{wording.share(fall.lost)} or more at every later load level, and it does not recover."
+        f"{result.name} {verb} beyond {_before(result, fall)}: at every higher load level, throughput is lower by "
+        f"{wording.share(fall.lost)} or more."
     )
     if not others:
         return claim
@@ -102,7 +104,7 @@ def _with_clients(clients: str) -> str:
 
 
 def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
-    """Return possible causes other than the server, such as other programs or errors."""
+    """Return a sentence on possible causes of a fall, such as other programs or errors; empty without any."""
     levels = [level for level in result.levels[fall.first : fall.last + 1] if level is not None]
     marks = frozenset().union(*(level.marks for level in levels))
     named = {
@@ -111,8 +113,8 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
         Mark.CLIENTS_LEFT: "clients left",
     }
     reasons = [words for mark, words in named.items() if mark in marks]
-    reasons += [f"it is {LIMITS[mark]}" for mark in limits(marks)]
-    return f"There, {wording.listing(reasons)}." if reasons else ""
+    reasons += [f"the figure was {LIMITS[mark]}" for mark in limits(marks)]
+    return f"At these load levels, {wording.listing(reasons)}." if reasons else ""
 
 
 def unsaturated(results: Results, tables: Labels) -> list[Finding]:
@@ -168,12 +170,14 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
         span = terms.span(peak.low, peak.high)
         words.append(f"corrected peak {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
-        words.append(f"the true peak may be at any of {clients_of(result, peak.candidates)} clients")
+        words.append(f"the true peak may be with any of {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:
-        words.append(f"95 % of the peak from {_with_clients(clients_of(result, [shape.near_peak]))} on")
+        reached = _with_clients(clients_of(result, [shape.near_peak]))
+        words.append(f"throughput reaches 95 % of the peak with {reached}")
     if retained is not None and retained.low is not None and retained.high is not None and retained.share < 1:
         interval = wording.share_span(retained.low, retained.high)
-        words.append(f"kept at the highest load {wording.share(retained.share)}, 95 % interval {interval}")
+        kept = wording.share(retained.share)
+        words.append(f"throughput at the highest load is {kept} of the peak, 95 % interval {interval}")
     return words
 
 
@@ -189,20 +193,21 @@ def _table(results: Results) -> Table:
         Column("Highest mean", unit),
         Column("Peak", f"{unit}, by cross-validation"),
         Column("Peak's 95 % interval", unit),
-        Column("At clients"),
-        Column("The peak may be at", "clients"),
-        Column("95 % of the peak", "from clients"),
-        Column("Kept at the highest load", "of the highest mean"),
+        Column("Highest mean with", "clients"),
+        Column("The peak may be with", "clients"),
+        Column("95 % of the peak reached with", "clients"),
+        Column("Kept at the highest load", "share of the highest mean"),
         Column("Its 95 % interval"),
         Column("Dips and drops", numeric=False),
-        Column("n", "whole runs"),
+        Column("n", "complete runs"),
     )
     notes = (
-        "Cross-validation: each half of the runs is read where the other half peaks, because noise inflates the "
-        "highest of several means. Intervals: t intervals on logarithms, given if there are at least two runs.",
-        "The peak may be at: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
+        "Cross-validation: each half of the runs is read at the load level where the other half peaks, because noise "
+        "inflates the highest of several means. Intervals: t intervals on logarithms, given if there are at least "
+        "two runs.",
+        "The peak may be with: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
         "selection, Gupta 1965).",
-        "Dips and drops: the rule has a 5 % chance of finding any in a flat curve with normal noise. "
+        "Dips and drops: a flat curve with normally distributed noise has any finding with a chance of 5 %. "
         f"{wording.NOTHING} can't be judged, because of too few load levels or repetitions, or a level "
         "without throughput.",
     )

@@ -90,7 +90,7 @@ def tally(comparisons: Sequence[Comparison]) -> str:
     counts = ", ".join(f"{found[verdict]:,} {verdict}" for verdict in Verdict if found[verdict])
     limited = sum(bool(comparison.limits) for comparison in comparisons)
     note = (
-        f" In {limited:,} something other than the server limited at least one side: see the marks."
+        f" In {wording.plural(limited, 'comparison')}, something other than the server limited a side: see the marks."
         if limited
         else ""
     )
@@ -115,8 +115,8 @@ def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
         sentences.append("Whether the two differ in durability is not known.")
     if partial := [figure.value for figure in figures if figure in comparison.parts_of_a_pass]:
         sentences.append(
-            f"Clients had too little time to finish the workload in {wording.listing(partial)}, so the two did "
-            "different operations there."
+            f"The {wording.listing(partial)} {'compares' if len(partial) == 1 else 'compare'} different operations, "
+            "because clients had too little time to finish the workload."
         )
     return " ".join(sentences)
 
@@ -124,12 +124,15 @@ def claim(comparison: Comparison, figures: Collection[Metric]) -> str:
 def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
     improvements = comparison.improvements
     rates = [
-        f"{improvement.figure.value} {terms.written(improvement.base)} against {terms.written(improvement.other)}"
+        f"{improvement.figure.value} {terms.written(improvement.other)} ({comparison.other}) against "
+        f"{terms.written(improvement.base)} ({comparison.base})"
         for improvement in improvements
         if improvement.repetitions and improvement.levels
     ]
     evidence = [
-        f"{', '.join(rates)} {terms.unit}" if rates else "No complete runs of both at the same load levels",
+        f"{', '.join(rates)} {terms.unit}"
+        if rates
+        else "the two have no complete runs at the same load levels",
         wording.plural(improvements[0].repetitions, "repetition")
         + (" in pairs" if improvements[0].paired else ""),
         f"over {wording.plural(len(improvements[0].levels), 'load level')}",
@@ -142,9 +145,9 @@ def _finding(comparison: Comparison, terms: Terms, tables: Labels) -> Finding:
 
 
 def correction(improvements: Sequence[Improvement]) -> str:
-    """Return `6 comparisons together, averages and peaks`; empty if no verdict was corrected."""
+    """Return `6 comparisons of averages and peaks`; empty if no verdict was corrected."""
     among = max((found.among or 0 for found in improvements), default=0)
-    return f"{among:,} comparisons together, averages and peaks" if among > 1 else ""
+    return f"{among:,} comparisons of averages and peaks" if among > 1 else ""
 
 
 def _could_have_found(improvement: Improvement) -> list[str]:
@@ -152,10 +155,13 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     if improvement.found_percent is None:
         return []
     found = wording.change(improvement.found_percent)
-    words = f"4 of 5 such experiments detect a difference of {found} in the average"
+    words = f"the smallest detectable difference in the average is {found} (in 4 of 5 such experiments)"
     if improvement.repetitions_needed is None:
         return [words]
-    return [f"{words}, and 5{wording.NO_BREAK}% with {improvement.repetitions_needed:,} repetitions"]
+    needed = (
+        f"{wording.plural(improvement.repetitions_needed, 'repetition')} would detect 5{wording.NO_BREAK}%"
+    )
+    return [words, needed]
 
 
 def _size(comparison: Comparison) -> float:
@@ -232,7 +238,8 @@ def _slowed(name: str, share: float) -> str:
 def _chance(found: Sequence[Improvement]) -> str:
     """Return why no difference is shown although the interval alone would show one."""
     among = [improvement.among or 1 for improvement in found if improvement.proven_alone]
-    return f" It is not significant after the correction for {max(among):,} comparisons." if among else ""
+    count = f"{max(among, default=0):,} comparisons"
+    return f" The difference is not significant after the correction for {count}." if among else ""
 
 
 def below_floor(comparisons: Sequence[Comparison], floor: NoiseFloor) -> str:
@@ -290,21 +297,21 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     columns = (
         Column("Configuration", "against its base" if against else "", numeric=False),
         Column("Figure", numeric=False),
-        Column(terms.unit[0].upper() + terms.unit[1:], "base below"),
+        Column(terms.unit[0].upper() + terms.unit[1:], "second line: base"),
         Column("Improvement"),
         Column(f"{CONFIDENCE:.0%} interval".replace("%", " %")),
         Column("Verdict", numeric=False),
-        Column("Detectable", "in 4 of 5 cases"),
-        Column("Runs for 5 %", "runs"),
+        Column("Smallest detectable difference", "in 4 of 5 cases"),
+        Column("Runs to detect 5 %", "runs"),
         Column("n", "runs"),
     )
     notes: tuple[str, ...] = (
         "Improvement: configuration / base - 1. Interval: t interval on the log ratio, given if there are at least two "
-        "repetitions. Detectable: the smallest difference that such an experiment finds in 4 of 5 "
-        "cases. Runs for 5 %: the repetitions needed to detect 5 %.",
+        "repetitions. Smallest detectable difference, runs to detect 5 %: an experiment with this noise detects the "
+        "difference in 4 of 5 cases.",
         *_verdict_notes(comparisons),
-        "The peak is cross-validated: each half of the runs is read where the other half peaks. It can therefore be "
-        "lower than the highest mean, which noise inflates.",
+        "The peak is cross-validated: each half of the runs is read at the load level where the other half peaks. "
+        "It can therefore be lower than the highest mean, which noise inflates.",
     )
     notes += mark_notes(
         frozenset().union(
@@ -313,7 +320,7 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "A mark next to an improvement: the limit applied to at least one load level of either side, "
+            "G or R next to an improvement: at one or more load levels, the generator or the plan limited a side, "
             "so the true difference is not known.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"
@@ -386,7 +393,7 @@ def _chart(results: Results) -> Iterator[Figure]:
         return
     bars.sort(key=lambda bar: -bar.points[0].y)
     panels = (Panel("", "", tuple(bars)),)
-    line = f"{basis(results)} Lines: 95 % intervals." + (
+    line = f"{basis(results)} Error bars: 95 % intervals." + (
         " Hollow points: the load generator or the plan limited one of the two."
         if any(bar.points[0].limited_by for bar in bars)
         else ""
@@ -409,8 +416,8 @@ def odd_runs(
         Finding(
             "Outlying repetition",
             f"Repetition {number} of {name} is an outlier "
-            f"({wording.listing([f'{wording.change(percent)} in {figure}' for figure, percent in figures.items()])}), "
-            f"so comparisons exclude it. {_reason(records.get(name, ()), number)}",
+            f"({wording.listing([f'{figure} {wording.change(percent)}' for figure, percent in figures.items()])} "
+            f"against the others), so comparisons exclude it. {_reason(records.get(name, ()), number)}",
             f"{table}; curves and means include it.",
         )
         for (name, number), figures in found.items()
@@ -424,14 +431,20 @@ def _reason(records: Sequence[LevelRecord], number: int) -> str:
 
 def _reasons(records: Sequence[LevelRecord], number: int) -> Iterator[str]:
     for figure, unusual, words, written in (
-        (taken_cpus, TAKEN_SHARE, "Other programs and the hypervisor used {} CPUs during it", wording.cpus),
-        (run_delay_share, TAKEN_SHARE, "The generator waited for a CPU for {} of the time", wording.share),
-        (_disk_share, DISK_SHARE, "Programs waited for a disk for {} of the time", wording.share),
+        (
+            taken_cpus,
+            TAKEN_SHARE,
+            "Other programs and the hypervisor used {} CPUs during this run",
+            wording.cpus,
+        ),
+        (run_delay_share, TAKEN_SHARE, "The generator waited for a CPU for {} of this run", wording.share),
+        (_disk_share, DISK_SHARE, "Programs waited for a disk for {} of this run", wording.share),
     ):
         by_run = _by_run(records, figure)
         others = [value for run, value in by_run.items() if run != number]
         if number in by_run and others and by_run[number] - median(others) > unusual:
-            yield f"{words.format(written(by_run[number]))}, and {written(median(others))} in its other repetitions."
+            usual = f"in the other repetitions {written(median(others))} (median)"
+            yield f"{words.format(written(by_run[number]))}; {usual}."
 
 
 def _by_run(

@@ -47,12 +47,12 @@ from serverdyno.store.records import DATA_CALLS, LevelRecord, OperationRow
 FLUSHES = ("COMMIT", "FLUSH")
 """Requests of NFS and SMB clients to write data to disk."""
 HOW = (
-    "A flush promises that written data are on disk. This section counts the server's syncs. A sync of the data does "
-    "not show that the file can be read after a power cut, which `dyno powercut` shows."
+    "A flush promises that written data are on disk. This section counts the server's syncs. Even after a sync, a "
+    "power cut can make the file unreadable; `dyno powercut` tests this."
 )
 HOW_OBJECTS = (
-    "A PUT promises that its object is durable. This section counts the server's syncs. A sync of the data does not "
-    "show that the object can be found after a power cut, which `dyno powercut` shows."
+    "A PUT promises that its object is durable. This section counts the server's syncs. Even after a sync, a power cut "
+    "can make the object unreadable; `dyno powercut` tests this."
 )
 
 
@@ -277,32 +277,32 @@ def _word(found: Sequence[Promise]) -> Words:
 
 def _notes(found: Sequence[Promise], word: Words) -> Iterator[str]:
     yield (
-        f"Syncs of the server: calls {wording.listing(list(DATA_CALLS))} that its processes made in the "
-        "same windows for any reason, counted in the kernel. A file that is opened for synchronous "
-        "writes counts as one sync (open_sync). Servers inside the kernel are not counted."
+        f"Syncs of the server: calls of {wording.listing(list(DATA_CALLS))} by its processes in the same windows, "
+        "for any reason. The kernel counts them. Opening a file for synchronous writes counts as one sync "
+        "(open_sync). Syncs of servers inside the kernel can't be counted."
     )
     yield (
-        f"{wording.NOTHING} not known. Each load level is judged separately. Some syncs of counted "
-        f"{word.several} may fall outside the window: {BORDER_EACH_CLIENT} per client, and those of the "
-        f"{LATE_S * 1000:g} ms by which the count may be late (at least {LATE_LEAST}). This allowance is at "
-        f"most {wording.share(BORDER_MOST)} of the level's {word.several} (or one, if that is more), and "
-        f"{wording.share(BORDER_MOST)} of the run's. Within this allowance, a server that honours each "
-        f"{word.one} makes at least as many syncs as {word.several}. Syncs may also have other causes. "
-        f"Fewer: several {word.several} shared a sync, or some were answered without a sync; the counts "
-        f"can't distinguish these cases. Without any: at most {wording.share(STRAY_SHARE)} of them."
+        f"{wording.NOTHING} not known. Each load level is judged separately. A server that honours each "
+        f"{word.one} makes at least as many syncs as {word.several}, apart from a tolerance: the syncs of some "
+        f"{word.several} may fall outside the window. The tolerance is {BORDER_EACH_CLIENT} per client, and the "
+        f"{word.several} of the {LATE_S * 1000:g} ms by which the count may be late (at least {LATE_LEAST}). It is at "
+        f"most {wording.share(BORDER_MOST)} of the {word.several} of the level (or one, if that is more) and of the "
+        f"run. Syncs may also have other causes. Fewer: several {word.several} shared a sync, or the server answered "
+        "some without a sync; the counts can't distinguish these cases. Without any: syncs for at most "
+        f"{wording.share(STRAY_SHARE)} of the {word.several}."
     )
     yield (
-        "The disk's own fsync: measured before any load and after the last load level. A file in the "
-        "server's data directory grows by 4 KiB each time."
+        "The disk's own fsync: Serverdyno appends 4 KiB to a file in the server's data directory and syncs it, before "
+        "any load and after the last load level."
     )
     if any(promise.unstable for promise in found):
         yield (
-            f"Unstable: the two values differ by more than {UNSTABLE:g} times, so they do not describe "
+            f"Unstable: the two values differ by more than a factor of {UNSTABLE:g}, so they do not describe "
             "the disk."
         )
     if any(promise.syncs is None for promise in found):
         yield (
-            f"If syncs were not counted: a {word.one} that takes much less than a stable disk's fsync may not have "
+            f"If syncs were not counted: a {word.one} that takes much less time than the disk's fsync may not have "
             "waited for the disk."
         )
     # A server that made no sync was not slowed. If syncs were not counted, there may have been some.
@@ -457,7 +457,7 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
     unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
     if unknown:
         yield (
-            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If this is memory, no data are "
+            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If it is memory, no data are "
             "on a disk."
         )
 
@@ -589,6 +589,6 @@ def _outside(found: Sequence[Promise]) -> str:
         for each in zip(*((level.missing, math.floor(level.border)) for level in short), strict=True)
     )
     return (
-        f"{missing:,} missing in {wording.plural(len(short), 'load level')}; up to {most:,} may lie outside the "
-        "windows"
+        f"{wording.plural(missing, 'sync')} missing at {wording.plural(len(short), 'load level')}; up to {most:,} may "
+        "lie outside the windows"
     )

@@ -24,9 +24,9 @@ MOST_STALLS = 4
 LONG_IN_FLIGHT_S = 1.0
 """An operation that has been in flight for this long at the end of the window shows that the stall continues."""
 _ENDED = (
-    "The server, or a proxy or firewall before it, ends connections without an answer: it may limit their number "
-    "(nginx: worker_connections; HAProxy: maxconn; Samba: max smbd processes), or a process of it crashed. Its log "
-    "says which."
+    "The server, or a proxy or firewall in front of it, ends connections without an answer. It may limit their number "
+    "(nginx: worker_connections; HAProxy: maxconn; Samba: max smbd processes), or one of its processes crashed. Its "
+    "log shows which."
 )
 _SLOW = (
     "The server is too slow at this load, or accepts more connections than it serves at once: look at its log and at "
@@ -76,17 +76,17 @@ def _table(results: Results) -> Table:
     columns = (
         NAME,
         level_column(results.axis),
-        Column("Took part", "fewest"),
+        Column("Clients that took part", "fewest of a repetition"),
         Column("Clients left", "all repetitions"),
         *(Column(side.capitalize(), "errors") for side in SIDES),
-        Column("All", "errors, by kind"),
-        Column("In the window", "errors"),
+        Column("All errors", "by kind"),
+        Column("Errors", "in the window"),
     )
     notes = (
-        "Errors are counted from start to end of a load level. Client: a fault of the generator. Check: a "
-        "wrong answer.",
-        f"{results.terms.operations.capitalize()} in flight when the window closed, without an answer in time, are "
-        "not errors. The table of response times has them.",
+        "Errors are counted from start to end of a load level. Client: a fault of the load generator. Check: the "
+        "server's answer was wrong.",
+        f"{results.terms.operations.capitalize()} that were in flight when the window closed and got no answer in "
+        "time are not errors. The table of response times counts them.",
     )
     title = "Errors by side and kind, and clients that left"
     return Table("errors", 0, title, basis(results, Over.SUM), columns, tuple(rows), notes)
@@ -156,8 +156,8 @@ def _errors(results: Results, tables: Labels) -> Finding:
         claim = f"No {results.terms.operation} failed and no client left{runs}.{further}"
         return Finding("Errors", claim, f"{evidence}.")
     by_side = {side: sum(level.errors[side] for level in levels) for side in SIDES}
-    sides = wording.listing([f"{count:,} {side}" for side, count in by_side.items() if count])
-    counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
+    sides = ", ".join(f"{side} {count:,}" for side, count in by_side.items() if count)
+    counted = f"{wording.plural(total, 'error')} (by side: {sides})" if total else "No error"
     absent = [f"{wording.plural(never, 'client')} could not begin"] if never else []
     absent += [f"{wording.plural(left, 'client')} left early"] if left else []
     claim = f"{counted}; {wording.listing(absent) or 'no client left early'}.{further}"
@@ -180,7 +180,7 @@ def _advised_in(results: Results) -> str:
                 counts[remedy] += row.count
                 examples.setdefault(remedy, clean.quoted(row.example))
     return "".join(
-        f" {count:,} of them: {examples[remedy]}. {_spelled(results, clean.line(remedy))}"
+        f" {count:,} of the errors: {examples[remedy]}. {_spelled(results, clean.line(remedy))}"
         for remedy, count in counts.most_common(MOST_REMEDIES)
     )
 
@@ -199,7 +199,10 @@ def _wrong_in(results: Results) -> str:
                 kind = record.configuration, row.fault
                 counts[kind] += row.count
                 examples.setdefault(kind, clean.quoted(row.example))
-    each = [f"{kind[0]}: {examples[kind]} ({count:,})" for kind, count in counts.most_common()]
+    each = [
+        f"{kind[0]}: {examples[kind]} ({wording.plural(count, 'answer')})"
+        for kind, count in counts.most_common()
+    ]
     return f" Wrong answers: {named(each)}." if each else ""
 
 
@@ -210,17 +213,15 @@ def _always_failed_in(results: Results) -> str:
     if not failed or len(failed) == len(classes):
         return ""
     each = [f"{clean.quoted(row.operation)} ({row.errors:,} {results.terms.operations})" for row in failed]
-    return f" Failed each time: {named(each)}."
+    return f" These classes of operations failed each time: {named(each)}."
 
 
 def _unanswered_in(results: Results) -> str:
     found = sum(level.unanswered for level in results.levels)
     if not found:
         return ""
-    in_flight = wording.plural(found, results.terms.operation)
-    return (
-        f" In flight when the window closed, without an answer in time: {in_flight} (not counted as errors)."
-    )
+    in_flight, verb = wording.plural(found, results.terms.operation), "was" if found == 1 else "were"
+    return f" {in_flight} {verb} in flight when the window closed and got no answer in time (not counted as errors)."
 
 
 def _starved_in(results: Results) -> str:
@@ -234,7 +235,7 @@ def _starved_in(results: Results) -> str:
         return words
     most = max(found, key=lambda level: level.clients_starved / level.clients)
     why = _why_starved(results, most) if results.work.uses_documents else ""
-    waited = "clients waited for the whole window and completed nothing (C)"
+    waited = f"some clients waited for the whole window and completed no {results.terms.operation} (C)"
     return f"{words} At {len(found):,} of {all_levels}, {waited}.{why}"
 
 
@@ -260,9 +261,9 @@ def _why_starved(results: Results, level: LevelFigures) -> str:
     served = wording.plural(level.clients_took_part - level.clients_starved, "connection")
     return _spelled(
         results,
-        f" The server accepted their connections but sent no answer. It, or a proxy before it, probably "
-        f"serves no more than {served} at once: look for such a limit (HAProxy: maxconn; Apache: MaxRequestWorkers; "
-        f"PHP-FPM: pm.max_children; threads or workers of the application), and raise it, or use fewer clients.",
+        f" The server accepted their connections but sent no answer. It, or a proxy in front of it, probably "
+        f"serves no more than {served} at once. Look for such a limit and raise it (HAProxy: maxconn; Apache: "
+        "MaxRequestWorkers; PHP-FPM: pm.max_children; threads or workers of the application), or use fewer clients.",
     )
 
 
@@ -281,7 +282,8 @@ def _stalls(results: Results, tables: Labels) -> list[Finding]:
     rest = len(found) - MOST_STALLS
     listed = [*found[:MOST_STALLS], *([f"{wording.plural(rest, 'more load level')}"] if rest > 0 else [])]
     rule = "Whole seconds of the window without a success, counted from 0 at the start of the load level"
-    return [Finding("Stall", f"Nothing completed in: {'; '.join(listed)}.", f"{rule}; {tables['response']}.")]
+    claim = f"No {results.terms.operation} completed in these seconds: {'; '.join(listed)}."
+    return [Finding("Stall", claim, f"{rule}; {tables['response']}.")]
 
 
 def _in_flight(level: LevelFigures, terms: Terms) -> str:
@@ -396,7 +398,8 @@ def left_early(results: Results) -> list[str]:
     return [
         f"Clients {did} at {len(levels):,} of {wording.plural(len(results.levels), 'load level')}, "
         "so the load was "
-        f"lower than planned. All repetitions together: {which}. These levels are marked L.{uncounted}"
+        f"lower than planned. Clients lost, summed over the repetitions: {which}. These levels are marked "
+        f"L.{uncounted}"
     ]
 
 

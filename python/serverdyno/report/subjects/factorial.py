@@ -107,9 +107,9 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
         for effect in found
     )
     notes = (
-        "Effect: the average over all load levels with a setting, divided by that with the first setting, "
-        "and averaged over the settings of the other factors. Interaction: the square root of the ratio of "
-        "one factor's effects at the two settings of the other. Verdicts are corrected for all effects "
+        "Effect: the average throughput with a level of the factor, divided by the average with its first level "
+        "(Against), and averaged over the levels of the other factors. Interaction: the square root of the ratio of "
+        "one factor's effects at the two levels of the other. Verdicts are corrected for all effects "
         "(Holm 1979); intervals are not.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
@@ -121,7 +121,7 @@ def _chart(found: Sequence[Effect], results: Results) -> Figure:
         Series(_name(effect), 0, (Point(0, effect.percent, effect.low_percent, effect.high_percent),))
         for effect in found
     )
-    title, line = "Main effects and interactions", f"{basis(results)} Lines: 95 % intervals."
+    title, line = "Main effects and interactions", f"{basis(results)} Error bars: 95 % intervals."
     panels = (Panel("", "", points),)
     return Figure("effects", 0, title, line, "effects", "Effect on the average, %", panels)
 
@@ -182,15 +182,15 @@ def _interval(effect: Effect) -> str:
 def _findings(found: Sequence[Effect], tables: Labels) -> list[Finding]:
     """Return one finding for each main effect and each proven interaction."""
     said = [
-        Finding("Main effect", f"{_in_full(effect)}.", f"Mean over all other settings; {tables['effects']}.")
+        Finding("Main effect", f"{_in_full(effect)}.", f"Mean over all other factors; {tables['effects']}.")
         for effect in _main(found)
     ]
     return said + [
         Finding(
             "Interaction",
-            f"The effect of {effect.factor} depends on {effect.other}: {wording.change(effect.percent)} "
-            f"({wording.change_span(effect.low_percent, effect.high_percent)}).",
-            f"Half the difference of the two effects; {tables['effects']}.",
+            f"The effect of {effect.factor} depends on {effect.other}: their interaction is "
+            f"{wording.change(effect.percent)} ({_interval(effect)}).",
+            f"Interaction: the square root of the ratio of the two effects; {tables['effects']}.",
         )
         for effect in _interactions(found)
         if effect.proven

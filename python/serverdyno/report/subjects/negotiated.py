@@ -112,7 +112,7 @@ def sentences(source: Source, configuration: str) -> str:
     parts = "; ".join(
         f"{wording.plural(count, 'client')} with {_words(kind)}" for kind, count in found.items()
     )
-    return f"Sessions negotiated different terms (summed over the load levels): {parts}.{more}"
+    return f"The clients' sessions differ (clients summed over the load levels): {parts}.{more}"
 
 
 def warnings(source: Source) -> list[str]:
@@ -128,7 +128,7 @@ def warnings(source: Source) -> list[str]:
             f"cost of signing and encryption. {parts}."
         ]
     return [
-        f"Sessions of one configuration differ in protection, so its figures mix different cases. {parts}."
+        f"The sessions of one configuration differ in signing or encryption, so its figures mix both cases. {parts}."
     ]
 
 
@@ -166,14 +166,14 @@ def _without_directories(source: Source) -> str:
 
 def _cache_words(cache: ClientCache) -> str:
     ahead = (
-        f"{size(cache.read_ahead_bytes)} more is read ahead if an application continues a sequential read"
+        f"the cache reads {size(cache.read_ahead_bytes)} ahead if an application continues a sequential read"
         if cache.read_ahead_bytes
-        else "nothing is read ahead"
+        else "the cache reads nothing ahead"
     )
     kept = (
-        f"{cache.most_deferred:,} closed files are kept open, for at most {wording.seconds(cache.deferred_age_s)}"
+        f"it keeps {cache.most_deferred:,} closed files open, for at most {wording.seconds(cache.deferred_age_s)}"
         if cache.most_deferred
-        else "closed files are not kept open"
+        else "it does not keep closed files open"
     )
     if cache.asks_for in (BY_RULES, WITH_DELEGATIONS):
         how = (
@@ -191,7 +191,7 @@ def _cache_words(cache: ClientCache) -> str:
             f"({cache.redirector})"
         )
     return (
-        f"{how}: up to {size(cache.most_bytes)} of data per client in pages of {size(cache.page_bytes)}; as far as "
-        f"the session allows, fetched in reads of up to {size(cache.read_run_bytes)} and written back in writes of "
-        f"up to {size(cache.write_run_bytes)}; {ahead}; {kept}."
+        f"{how}. It caches up to {size(cache.most_bytes)} of data per client in pages of {size(cache.page_bytes)}. "
+        f"As far as the session allows, it reads up to {size(cache.read_run_bytes)} and writes back up to "
+        f"{size(cache.write_run_bytes)} per request; {ahead}; {kept}."
     )

@@ -23,10 +23,10 @@ COLUMNS = (
     Column("Clients"),
     Column("Throughput", "operations/s"),
     Column("Received", "Mbit/s"),
-    Column("Generator CPU, busiest thread", "%"),
-    Column("Waiting in the generator", "%"),
-    Column("First operation late by", "ms"),
-    Column("Clock known to", "ms"),
+    Column("CPU of the busiest generator thread", "%"),
+    Column("Clients' time in the generator", "%"),
+    Column("Delay of the first operation", "ms"),
+    Column("Clock error", "ms, at most"),
 )
 
 
@@ -40,14 +40,14 @@ def build(results: Results) -> Part:
         "nodes",
         0,
         "Nodes of the fleet at the highest load level",
-        "Means over the repetitions; late and clock: the largest value. A level is generator-limited or "
-        "noisy if at least one node is.",
+        "Means over the repetitions; the delay of the first operation and the clock error: largest values. A load "
+        "level is generator-limited or noisy if at least one node is.",
         COLUMNS,
         rows,
         key_columns=2,
     )
     count = len({row[1].text for row in rows})
-    text = f"{wording.plural(count, 'node')} generated the load. Each node asked the server for its consent."
+    text = f"{wording.plural(count, 'node')} generated the load. Each node checked the server's consent."
     return Part((Section("nodes", "The nodes", (text,), tables=(table,), appendix=True),))
 
 
@@ -108,6 +108,6 @@ def vague_clocks(source: Source) -> list[str]:
         [f"{node} ({1000 * worst[node]:.0f} ms)" for node in sorted(worst, key=lambda each: -worst[each])]
     )
     return [
-        f"The clock error of some nodes was more than {CLOCK_SHARE:.0%} of the window: {which}. Their "
-        "windows may differ by this time, so figures per second are doubtful."
+        f"The clock error of some nodes was more than {CLOCK_SHARE:.0%} of the window: {which}. The windows of "
+        "the nodes may be shifted by this time, so the sums of their figures per second are doubtful."
     ]

@@ -50,9 +50,10 @@ RESOLUTION_PERCENT = 0.2
 
 TITLE = "Offered rate and response time"
 LOAD = (
-    "{Operations} are due at a given rate, {law}, regardless of earlier ones. {connections} serve them. {One} that "
-    "finds no {connection} free waits for one, and its response time counts from when it was due (Tene, How NOT to "
-    "measure latency). At most {queue} may wait; further ones are dropped and count as slower than every answer."
+    "{Operations} are due at a given rate, {law}, regardless of earlier ones. The generator sends them over "
+    "{connections}. {One} that finds no free {connection} waits for one, and its response time counts from the moment "
+    "when it was due (Tene, How NOT to measure latency). At most {queue} may wait. The generator drops further ones, "
+    "which count as slower than every answer."
 )
 PEAKS = (
     "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. All configurations get the same rates, "
@@ -128,20 +129,21 @@ def table(results: Results) -> Table:
     columns = (
         NAME,
         level_column(results.axis),
-        Column("Came", terms.rate_unit),
+        Column("Arrival rate", terms.rate_unit),
         Column("Answered", terms.rate_unit),
         *(Column(name, "ms") for name in QUANTILE_NAMES),
-        Column("Waited", f"for a {terms.server_of_arrivals}"),
+        Column("Waited", f"share, for a {terms.server_of_arrivals}"),
         Column("Dropped", terms.operations),
-        Column("Overdue", terms.operations),
+        Column("Never sent", terms.operations),
         Column("Errors"),
         Column("Sent late", "p99, ms"),
         Column("n", "runs"),
     )
     notes = (
-        f"Response times count from when {one} was due, whether a {terms.server_of_arrivals} was free or not. In "
-        f"percentiles, dropped {terms.operations} count as slower than every answer.",
-        "Overdue: due before the end of the load level, but never sent for lack of a free "
+        f"Response times count from the moment when {one} was due, whether a {terms.server_of_arrivals} was free or "
+        f"not. In percentiles, dropped {terms.operations} count as slower than every answer. Arrival rate: the "
+        f"{terms.operations} that were due in the window.",
+        f"Never sent: {terms.operations} that were due before the end of the load level, but found no free "
         f"{terms.server_of_arrivals}. Sent late: how much later than possible the generator sent {one}.",
         *mark_notes(results.marks),
     )
@@ -182,11 +184,11 @@ def _differences(results: Results, pairs: Sequence[TimesCompared]) -> Iterator[S
         return
     rows = times_compared.rows(pairs, lambda pair, level: results.at(pair.base, level.index).load)
     columns = times_compared.columns(
-        level_column(results.axis), Column("p99", "ms, base below"), Column("Change of p99")
+        level_column(results.axis), Column("p99", "ms; second line: base"), Column("Change of p99")
     )
     notes = (
-        "Faster: p99 is shorter. p99: harmonic mean over the repetitions. Only rates at which both kept up "
-        f"are compared. {times_compared.VERDICTS_NOTE}",
+        "Faster: p99 is shorter. p99: harmonic mean over the repetitions. The table compares only rates at which "
+        f"both servers kept up. {times_compared.VERDICTS_NOTE}",
     )
     title = "p99 at the same offered rate"
     found = Table("equal", 0, title, basis(results), columns, rows, notes, key_columns=2)
@@ -235,7 +237,7 @@ def _hidden(peak: PeakNote) -> str:
     clients_s = peak.connections * peak.window_s
     hidden = hidden_speed(waiting_share(peak.ready_work_s, clients_s, peak.run_delay_share), None)
     return (
-        f" (at most {wording.share(hidden)} more if the generator had not been the limit)"
+        f" (the generator limited it: the server may be up to {wording.share(hidden)} faster)"
         if hidden is not None and hidden > HIDDEN_SPEED
         else ""
     )
@@ -375,7 +377,7 @@ def _sure(results: Results) -> str:
     runs = max((len(source.repetitions_of(name)) for name in source.configuration_names), default=0)
     done = f"{len(results.used):,} of {source.planned_levels:,} load levels completed"
     offered = f"{wording.listing(levels)} {results.terms.rate_unit}"
-    return f"Offered: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
+    return f"Offered rates: {offered}; {wording.plural(runs, 'repetition')} of each; {done}."
 
 
 def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) -> list[Finding]:
@@ -388,7 +390,7 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
     for pair in pairs:
         proven = [level for level in pair.found if level.proven]
         said = [
-            f"at {results.at(pair.base, level.index).at}, {_gap(pair, level)[0]}, p99 {_gap(pair, level)[2]}"
+            f"at {results.at(pair.base, level.index).at}, {_gap(pair, level)[0]} is faster: p99 {_gap(pair, level)[2]}"
             for level in proven
         ]
         claim = (
@@ -417,9 +419,8 @@ def _schedule(results: Results, tables: Labels) -> list[Finding]:
     claim = f"{sent} were sent at most {wording.significant(max(errors))} ms late (p99, at the worst rate)."
     if limited:
         claim += (
-            f" At {limited:,} of {wording.plural(len(results.levels), 'load level')}, marked G, the "
-            "generator may have "
-            "caused more than 9 % of the response time."
+            f" At {limited:,} of {wording.plural(len(results.levels), 'load level')}, marked G, the generator "
+            "may have caused more than 9 % of the response time."
         )
     return [Finding("Generator", claim, f"{tables['open']}.")]
 

@@ -18,7 +18,7 @@ from serverdyno.report.parts import NAME, TOO_FEW_SAMPLES, always, level_column
 TIMES = (
     Column("Count"),
     Column("Mean", "ms"),
-    Column("Deviation", "ms"),
+    Column("Standard deviation", "ms"),
     Column("Smallest", "ms"),
     *(Column(name, "ms") for name in QUANTILE_NAMES),
     Column("Largest", "ms"),
@@ -52,14 +52,16 @@ def _by_class(results: Results) -> Table:
         Column("Mean size", "bytes"),
         Column("Errors"),
     )
-    notes: tuple[str, ...] = ("At each configuration's peak, in the window, all repetitions together.",)
+    notes: tuple[str, ...] = (
+        "Counts are sums over the windows of all repetitions, at the load level with the configuration's peak.",
+    )
     if terms.in_phases:
         notes = (
             *notes,
-            "Rate: operations per second over the whole window, while clients are in different phases. "
-            "Rate in its phase: number of clients divided by mean response time, an estimate of the rate "
-            "with all clients in that phase. With one client this is the figure that mdtest measures. "
-            "With several clients it is not, because clients in other phases share the server.",
+            "Rate: operations per second of the whole window, in which clients are in different phases. "
+            "Rate in its phase: number of clients divided by mean response time, an estimate of the rate if all "
+            "clients were in that phase. With one client, mdtest measures the same figure. With several clients it "
+            "does not, because clients in other phases share the server.",
         )
     title = f"By class of {results.terms.classes}, at the peak"
     return Table("operations", 0, title, basis(results, Over.SUM), columns, rows, notes, key_columns=3)
@@ -120,7 +122,10 @@ def _by_content(results: Results) -> Iterator[Table]:
         Column("Errors"),
         *TIMES,
     )
-    notes = ("Operations and errors in the windows, all repetitions together.", TOO_FEW_SAMPLES)
+    notes = (
+        "The table covers the windows of all repetitions. Count: successful operations with a response time.",
+        TOO_FEW_SAMPLES,
+    )
     title = "Results by kind of content, at the peak and at the highest load"
     yield Table("content", 0, title, basis(results, Over.TOGETHER), columns, rows, notes, key_columns=3)
 
@@ -143,8 +148,8 @@ def _times_by_class(results: Results) -> Table:
         *TIMES,
     )
     notes = (
-        f"Successful {results.terms.operations} in the windows, all repetitions together. Deviation: "
-        "standard deviation of the individual times.",
+        f"The table covers the successful {results.terms.operations} in the windows of all repetitions. Standard "
+        "deviation: of the individual times.",
         TOO_FEW_SAMPLES,
     )
     title = f"Response time by class of {results.terms.classes}, at the peak and at the highest load"

@@ -260,31 +260,31 @@ BACK = (
     NAME,
     Column("Clients"),
     Column("Outages"),
-    Column("Back", "of clients"),
-    Column("Back p50", "s"),
-    Column("Back p99", "s"),
-    Column("Slowest", "s"),
-    Column("Went on", "clients"),
+    Column("Clients served again"),
+    Column("Time without service", "p50, s"),
+    Column("Time without service", "p99, s"),
+    Column("Time without service", "slowest client, s"),
+    Column("Kept open files", "clients"),
     Column("Failed operations"),
     Column("Blocks read back"),
-    Column("Flushed, lost"),
-    Column("Wrong"),
-    Column("Unflushed, lost"),
+    Column("Flushed blocks lost"),
+    Column("Wrong blocks and reads"),
+    Column("Unflushed blocks lost"),
 )
 BACK_NOTES = (
-    "All repetitions together. Back: from the start of the outage (server killed or connections cut) to a "
-    "client's first success on another connection. A client that was not back before the end of the load "
-    "level "
-    "counts as slower than all others. Went on: the client kept its open file; the others had to reopen it.",
-    "Blocks read back: from the server, after the load level. Flushed, lost: older than what the server had "
-    "acknowledged and flushed. Wrong: blocks that match no version as a whole, and reads during the load "
-    "level that returned wrong bytes. Unflushed, lost: acknowledged but not flushed, which a server may "
-    "lose with the session. Blocks that were not acknowledged are not counted.",
+    "Counts are sums over all repetitions. Time without service: from the start of the outage (server killed or "
+    "connections cut) to a client's first success on another connection. A client that was not served again "
+    "before the end of the load level counts as slower than all others. Kept open files: these clients went on "
+    "with their open file; the others had to reopen it.",
+    "Blocks read back: from the server, after the load level. Flushed blocks lost: the server returned older data "
+    "than it had acknowledged and flushed. Wrong blocks and reads: blocks that match no written version as a whole, "
+    "and reads during the load level that returned wrong bytes. Unflushed blocks lost: acknowledged but not flushed; "
+    "a server may lose these with the session. Blocks that were not acknowledged are not counted.",
 )
 HANDLES = (
     NAME,
     Column("Clients"),
-    Column("Asked"),
+    Column("Handles requested"),
     Column("Granted"),
     Column("Persistent"),
     Column("Regained"),
@@ -292,10 +292,10 @@ HANDLES = (
     Column("Calls sent again"),
 )
 HANDLES_NOTES = (
-    "All repetitions together, ramps included. Asked: opens that asked for a handle that survives its "
-    "connection. Persistent: granted handles that also survive a restart of the server. Regained: reopened "
-    "on another connection, with the state that the server had kept. Calls sent again: calls without an "
-    "answer when the connection was lost.",
+    "Counts are sums over all repetitions, ramps included. Handles requested: opens that asked for a handle that "
+    "survives its connection. Persistent: granted handles that also survive a restart of the server. Regained: "
+    "the client reopened the handle on another connection, with the state that the server had kept. Calls sent "
+    "again: calls that had no answer when the connection was lost.",
 )
 
 
@@ -309,9 +309,9 @@ def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...
     if len(bars) < 2:
         return ()
     bars.sort(key=lambda bar: bar.points[0].y)
-    title = "Median time until a client was served again, with lines from the fastest to the slowest client"
+    title = "Median time until a client was served again; error bars from the fastest to the slowest client"
     if len(bars) > MOST_BARS:
-        title += f", the first {MOST_BARS} of {len(bars)}"
+        title += f": the shortest {MOST_BARS} of {len(bars)}"
     panel = Panel("", "s", tuple(bars[:MOST_BARS]))
     under = f"{basis(results, Over.TOGETHER)} Shorter is better."
     return (Figure("overview", 0, title, under, "bars", "Seconds", (panel,)),)
@@ -355,7 +355,7 @@ def handles_table(results: Results, over: Over) -> Table | None:
     )
     if not rows:
         return None
-    title = "Handles that should outlive connections"
+    title = "File handles that should survive the loss of the connection"
     return Table("handles", 0, title, basis(results, over), HANDLES, rows, HANDLES_NOTES, key_columns=2)
 
 
@@ -381,11 +381,11 @@ def differences(levels: Sequence[Level], pairs: Sequence[TimesCompared], under: 
     if not rows:
         return None
     columns = times_compared.columns(
-        Column("Clients"), Column("Without service", "median, s; base below"), Column("Change")
+        Column("Clients"), Column("Time without service", "median, s; second line: base"), Column("Change")
     )
     notes = (
-        "Faster: clients were served again sooner. Without service: harmonic mean of the repetitions' medians. "
-        f"Clients try again at least every {RESOLUTION_S:g} s, so smaller differences are not claimed. "
+        "Faster: clients were served again sooner. Time without service: harmonic mean of the repetitions' medians. "
+        f"Clients try to reconnect at least every {RESOLUTION_S:g} s, so smaller differences are not claimed. "
         f"{times_compared.VERDICTS_NOTE}",
     )
     title = "Time without service compared"
@@ -412,7 +412,7 @@ def _medians(found: Sequence[OutageFigures]) -> str:
     if known:
         shown = known if len(known) <= MOST_LISTED else [known[0], known[-1]]
         listed = wording.listing([f"{_s(each.median_s)} with {each.name}" for each in shown])
-        rest = "" if shown is known else f", {len(known) - 2} others between"
+        rest = "" if shown is known else f"; the medians of {len(known) - 2} others are between these"
         said.append(f"Clients were served again after {listed} (median{rest}).")
     if never:
         said.append(f"Most clients of {wording.listing(never)} were never served again.")
@@ -425,7 +425,7 @@ def _slowest(found: Sequence[OutageFigures]) -> str:
     known = [each for each in found if each.slowest_s is not None]
     if known:
         last = max(known, key=lambda each: each.slowest_s or 0.0)
-        whose = f", of {last.name}" if len(found) > 1 else ""
+        whose = f" ({last.name})" if len(found) > 1 else ""
         said.append(f"The slowest client waited {_s(last.slowest_s)}{whose}.")
     said += [
         f"{each.never_back:,} of {each.clients:,} clients of {each.name} were never served again."
@@ -444,15 +444,15 @@ def data(found: Sequence[OutageFigures]) -> str:
     if not read:
         return "It is not known whether data were lost, because no block was read back."
     unread = [each.name for each in found if not each.blocks_read_back]
-    rest = f" Of {wording.listing(unread)} no block was read back." if unread else ""
-    return f"No flushed data were lost: all {read:,} blocks that were read back are right.{rest}"
+    rest = f" No block of {wording.listing(unread)} was read back." if unread else ""
+    return f"No flushed data were lost: all {read:,} blocks that were read back are correct.{rest}"
 
 
 def _losses(each: OutageFigures) -> str:
     counts = (
         (each.blocks_lost or 0, "flushed block lost", "flushed blocks lost"),
-        (each.blocks_wrong or 0, "block wrong", "blocks wrong"),
-        (each.wrong_reads, "read with wrong bytes", "reads with wrong bytes"),
+        (each.blocks_wrong or 0, "block with wrong data", "blocks with wrong data"),
+        (each.wrong_reads, "read that returned wrong data", "reads that returned wrong data"),
     )
     return wording.listing([wording.plural(count, one, many) for count, one, many in counts if count])
 
@@ -479,9 +479,9 @@ def _went_on(found: Sequence[OutageFigures]) -> str:
 
 def _each_slowest(found: Sequence[OutageFigures]) -> str:
     parts = [
-        f"{each.name} {_s(each.slowest_s)}"
+        f"{each.name}: {_s(each.slowest_s)}"
         if each.slowest_s is not None
-        else f"{each.name} {each.never_back:,} of {each.clients:,} never back"
+        else f"{each.name}: {each.never_back:,} of {each.clients:,} were never served again"
         for each in found
     ]
     return f"{'; '.join(parts)}."
@@ -492,7 +492,7 @@ def _proven(pairs: Sequence[TimesCompared], source: Source) -> str:
     if not pairs:
         return ""
     if undecided(pairs):
-        return "None: a comparison needs two repetitions."
+        return "Not known: a comparison needs two repetitions."
     levels = source.head.levels
     said = []
     for pair in pairs:
@@ -511,8 +511,8 @@ def _outage(source: Source) -> str:
     """Return the kind of outage, and the point in the window at which it begins."""
     cut = source.cut
     assert cut is not None
-    away = f" after {cut.away_s:g} s" if cut.how == "server" else ""
-    return f"After {cut.percent} % of each window {CUTS[cut.how]}{away}. The times above include it."
+    away = f" after {cut.away_s:g} s. Times without service include this wait" if cut.how == "server" else ""
+    return f"After {cut.percent} % of each window, {CUTS[cut.how]}{away}."
 
 
 def _sure(results: Results) -> str:
@@ -540,13 +540,11 @@ def _claim(each: OutageFigures) -> str:
     slowest = (
         f", the slowest after {_s(each.slowest_s)}"
         if each.slowest_s is not None
-        else f", {each.never_back:,} of {each.clients:,} not before the end of the load level"
+        else f"; {each.never_back:,} of {each.clients:,} were not served again before the end of the load level"
     )
-    lost = _losses(each) if each.data_wrong else "no flushed data lost"
+    lost = _losses(each) if each.data_wrong else "no flushed data were lost"
     unflushed = (
-        f"; {wording.plural(each.unflushed_lost, 'write')} lost that "
-        f"{'was' if each.unflushed_lost == 1 else 'were'} "
-        "acknowledged but not flushed"
+        f"; the server lost {wording.plural(each.unflushed_lost, 'block')} that it had acknowledged but not flushed"
         if each.unflushed_lost
         else ""
     )

@@ -18,6 +18,7 @@ from serverdyno.report.figures.histograms import QUANTILES
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Section, Series, Table
 from serverdyno.report.parts import (
+    FAIRNESS,
     NAME,
     always,
     capital,
@@ -35,13 +36,9 @@ from serverdyno.report.subjects import curves, durability
 
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
-    "Below the cache: all bytes between clients and server in both directions, for the window's operations "
-    "of all clients. They include framing and the cache's own requests. Throughput is counted above the "
-    "client's cache, which answers some operations itself."
-)
-FAIRNESS = (
-    "Fairness, at the peak: 1 if all clients got the same, 1 / clients if one got everything (Jain, Chiu and Hawe, "
-    "1984)."
+    "Below the cache: all bytes that clients and server exchanged for the operations of the window, including "
+    "framing and the cache's own requests. The throughput is counted above the client's cache, which answers "
+    "some operations itself."
 )
 LEAST_UPLOAD_BYTES = 1000
 """Smallest mean size of a request that counts as an upload: header blocks are usually smaller."""
@@ -87,13 +84,13 @@ def _peak_table(results: Results) -> Table:
         NAME,
         Column("Peak", terms.unit),
         Column(f"at {results.axis.heading[0].lower()}", results.axis.heading[1]),
-        Column("There" if terms.below_cache else "Peak", terms.second_unit),
+        Column("At the peak", terms.second_unit),
         Column("Overall average", terms.unit),
         Column("p50", "ms, at the peak"),
         Column("p99", "ms, at the peak"),
         Column("Errors", "all load levels"),
         Column("Kept at the highest load", "share of peak"),
-        Column("Fairness", "Jain's index"),
+        Column("Fairness", "Jain's index, at the peak"),
         Column("n", "runs"),
     )
     notes = (*mark_notes(marks), FAIRNESS)
@@ -238,7 +235,9 @@ def _throughput_panel(results: Results, group: Sequence[ConfigurationResult]) ->
         return Panel("", terms.unit, series)
     highest = max((point.high or point.y for line in series for point in line.points), default=0.0)
     bounds = results.source.max_rate_per_s
-    levels = [(bounds[result.name], f"Bound of {result.name}") for result in group if result.name in bounds]
+    levels = [
+        (bounds[result.name], f"Rate limit of {result.name}") for result in group if result.name in bounds
+    ]
     near = tuple((level, name) for level, name in levels if 0 < level < 1.5 * highest)
     return Panel("", capital(terms.unit), series, levels=near)
 
@@ -287,7 +286,7 @@ def _ranked(configurations: Sequence[ConfigurationResult]) -> list[Configuration
 def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, str]) -> str:
     summary, peak = result.throughput, result.peak
     if summary is None or peak is None:
-        return f"{result.name} finished no level."
+        return f"{result.name} finished no load level."
     if summary.peak.mean == 0:
         return _nothing_counted(result, terms)
     words = _limit_words(peak)
@@ -357,8 +356,8 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
     if Mark.RATE_BOUND in peak.marks:
         bound = wording.rate(results.source.max_rate_per_s[result.name])
         claim = (
-            f"{result.name} reached {figures}, limited by the bound of {bound} requests/s in its plan "
-            f"({limited}). Its own peak is not known."
+            f"{result.name} reached {figures}. The plan's bound of {bound} requests/s limited it ({limited}), so "
+            "the server's own peak is not known."
         )
     else:
         qualified = f", {limited}" if limited else ""
@@ -402,9 +401,9 @@ def _after_the_peak(result: ConfigurationResult, peak: LevelFigures) -> str:
         )
     last = next(level for level in reversed(result.levels) if level is not None)
     if summary.share_of_peak_kept == 1:
-        return "That is the highest load tested; throughput neither fell nor rose beyond the noise."
+        return "That is the highest load tested; there, throughput no longer rose by more than the noise."
     kept = wording.share(summary.share_of_peak_kept)
-    return f"With {last.at}, the highest load, it kept {kept} of that."
+    return f"With {last.at}, the highest load, it kept {kept} of this throughput."
 
 
 def _spread_words(level: LevelFigures, terms: Terms) -> str:
@@ -423,24 +422,24 @@ def _response_words(level: LevelFigures) -> str:
     words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
     limited = Mark.GENERATOR_LIMITED in level.marks
     mostly_own = limited and mostly_own_queue(level.own_queue_ms, level.response.mean_ms)
-    return f"{words}, mostly the generator's own queue" if mostly_own else words
+    return f"{words}, most of it in the generator's own queue" if mostly_own else words
 
 
 def _network_words(level: LevelFigures) -> str:
     """Return the share of a file server's throughput that reached it; clients' caches answered the rest."""
     if level.network_share is None:
         return ""
-    return f"bytes on the network: {wording.share(level.network_share)} of the bytes that applications moved"
+    return f"the network carried {wording.share(level.network_share)} of the bytes that applications moved"
 
 
 def _hidden_words(level: LevelFigures) -> str:
     if level.is_failing:
         return ""
     if level.hidden_speed is None:
-        return "whether the generator limited it was not measured"
+        return "whether the generator limited the server was not measured"
     if level.hidden_speed_is_loose:
         return "the generator waited for a CPU, so its effect on the figure is not known"
-    return f"without the generator at most {wording.share(level.hidden_speed)} more"
+    return f"without the generator's delays, the server would be at most {wording.share(level.hidden_speed)} faster"
 
 
 def _error_words(level: LevelFigures) -> str:

@@ -19,7 +19,7 @@ NOT_COUNTED = "not counted"
 def table(results: Results) -> Table:
     """Return one row per configuration, with its measured throughput next to the verdict."""
     puts = any(cuts.unit != FILE for cuts in results.source.power_cuts)
-    whole, other = ("Acknowledged PUTs", "Other PUTs") if puts else ("Flushed files", "Other files")
+    whole, other = ("Acknowledged PUTs", "Other PUTs") if puts else ("Flushed files", "Unflushed files")
     columns = (
         NAME,
         Column("Power cuts"),
@@ -61,24 +61,25 @@ def _row(cuts: PowerCuts, height: str, *, puts: bool) -> tuple[Cell, ...]:
 
 def _notes(source: Source) -> tuple[str, ...]:
     how = (
-        "The same server and configuration ran in a guest whose disk cache is lost with the power. Clients "
-        "wrote files and flushed three out of four. At a random moment, guest and cache were killed. Then "
-        "the guest was booted from the flushed disk contents, and each file was read through the server. A "
-        "flushed file counts as lost if any byte covered by a successful flush differs from the written "
-        "byte. Other files may be lost. Throughput comes from the runs under load, not from the guest."
+        "The same server and configuration ran in a virtual machine whose disk cache is lost with the power. Clients "
+        "wrote files and flushed three out of four. At a random moment, Serverdyno killed the virtual machine and its "
+        "cache, booted it again from the disk contents that had been flushed, and read each file through the server. "
+        "A flushed file counts as lost if any byte covered by a successful flush differs from the written "
+        "byte. A server may lose the unflushed files. Throughput comes from the runs under load, not from the virtual "
+        "machine."
     )
     if any(cuts.unit != FILE for cuts in source.power_cuts):
         how = (
-            "The same server and configuration ran in a guest whose disk cache is lost with the power. "
-            "Clients put objects. At a random moment, guest and cache were killed. Then the guest was "
-            "booted from the remaining disk contents, and each object was read through the server. A PUT "
+            "The same server and configuration ran in a virtual machine whose disk cache is lost with the power. "
+            "Clients put objects. At a random moment, Serverdyno killed the virtual machine and its cache, booted it "
+            "again from the remaining disk contents, and read each object through the server. A PUT "
             "acknowledged before the cut counts as lost if its object is missing, can't be read, or is "
-            "torn (its bytes or its length differ). Other PUTs may be lost. The bucket was already on the "
-            "disk. Throughput comes from the runs under load, not from the guest."
+            "torn (its bytes or its length differ). A server may lose the other PUTs. The bucket was on the disk "
+            "before the first cut. Throughput comes from the runs under load, not from the virtual machine."
         )
     each = (
         f"{cuts.configuration}: {cuts.version}, kernel {cuts.kernel}, {cuts.clients} clients, seed {cuts.seed}, "
-        f"{cuts.took_s:.0f} s in all. In the guest: {'; '.join(cuts.changed) or 'nothing changed'}."
+        f"{cuts.took_s:.0f} s in all. Differences in the virtual machine: {'; '.join(cuts.changed) or 'none'}."
         for cuts in source.power_cuts
     )
     return (how, *each)
@@ -98,7 +99,7 @@ def findings(source: Source, tables: Labels) -> list[Finding]:
     if not source.power_cuts:
         return []
     parts = "; ".join(f"{cuts.configuration}: {_losses(cuts)}" for cuts in source.power_cuts)
-    evidence = "Files read back after a power cut of a guest with the same server; "
+    evidence = "Read back through the same server in a virtual machine after each power cut; "
     return [Finding("Power cut", f"{parts}.", f"{evidence}{tables['power-cuts']}.")]
 
 

@@ -13,8 +13,8 @@ from serverdyno.report.source import Source
 
 NOT_RECORDED = "not recorded"
 BY_LOAD = (
-    "`dyno load` with the URL, clients and length of this experiment; a suite file can't express its "
-    "other settings."
+    "`dyno load` with the URL, clients and length of this experiment. A suite file can't express the other settings "
+    "of this load."
 )
 
 

@@ -67,13 +67,13 @@ def table(results: Results) -> Table:
     )
     marks = results.marks & RESPONSE_MARKS
     notes = (
-        "Percentiles cover all repetitions together.",
+        "Percentiles are those of all repetitions' response times together; the ranges are over the repetitions.",
         TOO_FEW_SAMPLES,
-        "Generator's own queue: connections x the generator's CPU time per operation / its threads. If the "
-        "generator is at its limit, the mean is near this value, and the times are an upper bound of the server's.",
-        f"In flight at close: {results.terms.operations} that had not ended when the window closed. No "
-        "other figure includes these operations, so an operation longer than the window appears only in "
-        "this column.",
+        "Generator's own queue: connections x the generator's CPU time per operation / its threads. If the mean "
+        "response time is near this value, the generator is at its limit, and the server answers faster than shown.",
+        f"In flight at close: {results.terms.operations} that had not ended when the window closed, and the response "
+        "time of the longest. No other figure includes them, so an operation longer than the window appears only "
+        "in this column.",
         *mark_notes(marks),
     )
     return Table(

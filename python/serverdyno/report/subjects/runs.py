@@ -19,13 +19,13 @@ from serverdyno.report.source import Source
 from serverdyno.store.note import RunNote
 
 REQUESTS = (
-    "Answered and failed: the generator's count, ramps included. The server's count: from its access log or status "
-    f"page; {wording.NOTHING} if it has none."
+    "Answered and failed: counted by the generator, ramps included. The server's count: from its access log or status "
+    f"page; {wording.NOTHING} if the server has neither."
 )
 REQUESTS_OF_FILES = (
     "Requests of the protocol, including those in ramps and those for workspaces. Failures are counted per "
-    "operation, not per request, and are shown under errors. The server's count: from its own counters; "
-    f"{wording.NOTHING} if it has none."
+    "operation, not per request; the table of errors has them. The server's count: from its own counters; "
+    f"{wording.NOTHING} if the server has none."
 )
 applies = always
 
@@ -101,12 +101,12 @@ def _members(results: Results) -> Iterator[Table]:
         NAME,
         Column("Repetition"),
         Column("Member", numeric=False),
-        Column("CPU", "s"),
-        Column("Share"),
-        Column("CPU", "us per request of the clients"),
+        Column("CPU time", "s"),
+        Column("Share", "of all members"),
+        Column("CPU time", "µs per request of the clients"),
     )
     notes = (
-        ("User and system time from the first load level of a run to its last, ramps and pauses included."),
+        "CPU time: user and system time from the first load level of a run to its last, pauses included.",
     )
     title, under = "CPU time by team member", basis(results, Over.EACH)
     yield Table("members", 0, title, under, columns, tuple(rows), notes, key_columns=3)
@@ -117,11 +117,11 @@ def set_aside(source: Source) -> list[str]:
     if not source.set_aside:
         return []
     names = {place.rsplit("/", 1)[-1].split(".", 1)[0] for place in source.set_aside}
-    said = [f"Damaged, and renamed by a resume: {wording.listing(source.set_aside)}."]
+    said = [f"`dyno resume` found damaged files and renamed them: {wording.listing(source.set_aside)}."]
     if any(name.startswith("level-") for name in names):
         said.append(
-            "If the figures include such a load level, it was measured again later, outside the order of "
-            "the runs."
+            "If the figures include such a load level, the resume measured it again, later than the order of the "
+            "runs says."
         )
     if "run" in names:
         said.append(
@@ -145,13 +145,13 @@ def warnings(source: Source) -> list[str]:
         if note.crashes:
             count = wording.plural(len(note.crashes), "crash", "crashes")
             first = clean.quoted(note.crashes[0])
-            found.append(f"{name}: the server's log reports {count} of its processes; the first: {first}")
+            found.append(f"{name}: the server's log reports {count} of its processes. The first: {first}")
         served, answered = note.requests_by_server_count, note.requests_answered
         if served is None or answered is None:
             continue
         if not counts_agree(served, answered, note.requests_failed or 0):
             found.append(
-                f"{name}: the generator counted {answered:,} answers, the server {served:,} requests."
+                f"{name}: the generator counted {answered:,} answers, but the server counted {served:,} requests."
             )
     return found
 
@@ -166,13 +166,13 @@ def _lost(source: Source, key: RunKey, note: RunNote) -> Iterator[str]:
         counts += ", the negotiated sessions, and the disk's own fsync after the load"
     if note.state == "lost":
         yield (
-            ": its final note is lost, because it was killed after its last load level or the note was damaged. Its "
-            f"load levels are complete. Not known: {counts}."
+            ": its load levels are complete, but its final note is lost: the run was killed before it wrote the note, "
+            f"or the note was damaged. Not known: {counts}."
         )
     elif note.state == "begun" and whole:
         yield (
-            " finished its load levels but wrote no end. It is still running or was killed; `dyno resume` ends it. "
-            f"Not known: {counts}."
+            " finished its load levels but not its final note. It is still running or was killed; `dyno resume` "
+            f"completes it. Not known: {counts}."
         )
     elif note.from_level > 1:
         yield (

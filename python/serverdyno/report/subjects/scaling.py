@@ -214,9 +214,9 @@ def _table(found: Sequence[Group], results: Results) -> Table:
         Column("CPUs"),
         NAME,
         Column("Peak", terms.unit),
-        Column("Speed-up", "over the fewest"),
-        Column("Efficiency", "of linear"),
-        Column("Change", "from the previous count"),
+        Column("Speed-up", "over the fewest CPUs"),
+        Column("Efficiency", "share of linear scaling"),
+        Column("Change", "from the previous number"),
         Column("Scaling", numeric=False),
         Column("Cores"),
         Column("NUMA nodes", numeric=False),
@@ -224,8 +224,8 @@ def _table(found: Sequence[Group], results: Results) -> Table:
     rows = tuple(_row(group, step, terms) for group in found for step in group.steps)
     marks: frozenset[Mark] = frozenset().union(*(group.marks for group in found))
     notes = (
-        "Negative: less throughput than with fewer CPUs, judged only by the means. The table of "
-        "improvements shows whether a difference is proven.",
+        "Negative: the mean throughput is lower than with fewer CPUs. The table of improvements shows whether "
+        "the difference is proven.",
         *mark_notes(marks),
     )
     return Table("scaling", 0, "Scaling over CPUs", basis(results), columns, rows, notes, key_columns=2)
@@ -270,25 +270,25 @@ def _law(group: Group, terms: Terms) -> str:
     law = group.law
     if isinstance(law, Trouble):
         return (
-            f"{group.name}: the Universal Scalability Law (Gunther 2007) is not fitted to {law.value}, so "
-            "there is no prediction for more CPUs."
+            f"{group.name}: {law.value} were measured. The Universal Scalability Law (Gunther 2007) is not fitted, "
+            "so there is no prediction for more CPUs."
         )
     fit = f"R squared {wording.significant(law.r_squared)}, error {wording.share(law.relative_error)} of the mean"
     if law.trouble is not None:
-        return f"{group.name}: {law.trouble.value} ({fit}), so there is no prediction."
+        return f"{group.name}: {law.trouble.value} ({fit}), so there is no prediction for more CPUs."
     sigma, kappa = (
         f"{wording.significant(each.value)} ({wording.significant(each.low)} to "
-        f"{'no upper end' if each.high is None else wording.significant(each.high)})"
+        f"{'no upper bound' if each.high is None else wording.significant(each.high)})"
         for each in (law.sigma, law.kappa)
     )
     most = (
-        "The figures suggest no maximum, or a maximum far beyond the tested counts."
+        "The figures show no maximum, or one far beyond the tested numbers of CPUs."
         if law.peak_count is None
-        else f"The throughput is highest at about {wording.significant(law.peak_count.value)} CPUs."
+        else f"By this law, throughput is highest at about {wording.significant(law.peak_count.value)} CPUs."
     )
     return (
         f"{group.name} by the Universal Scalability Law (Gunther 2007), with 95 % intervals: contention {sigma}, "
-        f"coherency {kappa}, one CPU {terms.written(law.lam.value)} {terms.unit}; {fit}. {most}"
+        f"coherency {kappa}, throughput of one CPU {terms.written(law.lam.value)} {terms.unit}; {fit}. {most}"
     )
 
 
@@ -303,14 +303,18 @@ def _finding(group: Group, tables: Labels) -> Finding:
         claim += f" Scaling was negative at {wording.listing(negative)} CPUs: less throughput than with fewer CPUs."
     for count, cpus in group.shared.items():
         listed = wording.listing(list(map(str, cpus)))
-        claim += f" With {count} the generator also ran on CPU {listed} and took time from the server."
+        claim += (
+            f" With {count} CPUs, the generator also ran on CPU {listed} and took CPU time from the server."
+        )
     claim += _of_cores(group)
     words = {LIMITS[mark] for mark in limits(group.marks)}
     if words:
-        claim += f" A peak is {wording.listing(sorted(words))}, so the server may scale better."
+        claim += f" At least one peak is {wording.listing(sorted(words))}, so the server may scale better."
     if group.left_out:
         claim += f" Left out, because they have no throughput: {wording.listing(group.left_out)}."
-    return Finding("Scaling", claim, f"Highest means; {tables['scaling']}.")
+    return Finding(
+        "Scaling", claim, f"Computed from the highest mean of each configuration; {tables['scaling']}."
+    )
 
 
 def _of_cores(group: Group) -> str:
@@ -320,7 +324,8 @@ def _of_cores(group: Group) -> str:
         if cores.hyperthreads:
             pairs = (wording.listing(list(map(str, cpus))) for cpus in cores.hyperthreads)
             said += (
-                f" The {count} CPUs are {cores.count} cores; hyperthreads of one core: {'; '.join(pairs)}."
+                f" The {count} CPUs are {wording.plural(cores.count or 0, 'core')}; hyperthreads of one core: CPUs "
+                f"{'; CPUs '.join(pairs)}."
             )
         if cores.nodes is not None and len(cores.nodes) > 1:
             said += f" The {count} CPUs are on NUMA nodes {wording.listing(list(map(str, cores.nodes)))}."

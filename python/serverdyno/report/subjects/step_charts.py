@@ -23,9 +23,7 @@ def elapsed(source: Source, suite: Suite, steps: Sequence[Step], place: int) -> 
     panels = [_panel(source, step) for step in steps if step.suite is suite]
     panels = [panel for panel in panels if panel.series]
     pages = list(_pages(panels, len(source.configuration_names) + 1))
-    basis = (
-        "Means of the repetitions; lines from the shortest to the longest time. Each step has its own scale."
-    )
+    basis = "Means of the repetitions; error bars from the shortest to the longest time. Each step has its own scale."
     return tuple(
         Figure(
             f"elapsed-{place}-{number}",
@@ -79,8 +77,8 @@ def speeds(source: Source, steps: Sequence[Step]) -> tuple[Figure, ...]:
                     f"speed-{place}-{first // MOST_STEPS + 1}",
                     0,
                     f"Speed of {other} against {base}, step by step",
-                    "Speed is 1 / elapsed time. Lines: 95 % intervals. Verdicts are corrected for all "
-                    "steps and pairs, so an interval without zero can still be unproven.",
+                    "Speed is 1 / elapsed time. Error bars: 95 % intervals. Verdicts are corrected for all steps "
+                    "and pairs, so a difference can be unproven although its interval excludes zero.",
                     "effects",
                     f"Faster than {base}, %",
                     (Panel("", "", tuple(rows[first : first + MOST_STEPS])),),

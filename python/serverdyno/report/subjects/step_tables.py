@@ -55,7 +55,7 @@ _PUBLISHED_TESTS = {
 
 def summary(source: Source, steps: Sequence[Step]) -> Section:
     return Section(
-        "summary", "Who leads", figures=step_charts.speeds(source, steps), tables=(_leads(source, steps),)
+        "summary", "Leaders", figures=step_charts.speeds(source, steps), tables=(_leads(source, steps),)
     )
 
 
@@ -107,7 +107,7 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
         Column("State", numeric=False),
         *(Column(name, "s elapsed") for name in source.configuration_names),
         Column("Leader", numeric=False),
-        Column("By", numeric=False),
+        Column("Lead", numeric=False),
     )
     rows = tuple(
         (
@@ -121,14 +121,14 @@ def _leads(source: Source, steps: Sequence[Step]) -> Table:
                 )
                 for name in source.configuration_names
             ),
-            Cell(step.lead.winner if step.lead else "can't tell"),
+            Cell(step.lead.winner if step.lead else "not proven"),
             Cell(lead_words(step) or wording.NOTHING),
         )
         for step in steps
     )
     notes = (
-        "Leader: proven faster than every other configuration. By how much: its speed relative to the next "
-        "configuration, with the 95 % interval of the ratio.",
+        "Leader: proven faster than every other configuration. Lead: the ratio of its speed to that of the next "
+        "configuration, with the 95 % interval.",
     )
     return Table(
         "leads", 0, "Elapsed time of each step, and the leader", basis(source), columns, rows, notes, 3
@@ -141,11 +141,11 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         Column("State", numeric=False),
         Column("Configuration", numeric=False),
         Column("Elapsed", "s"),
-        Column("User", "s"),
-        Column("System", "s"),
+        Column("User time", "s"),
+        Column("System time", "s"),
         Column("Data", "MB/s"),
         Column("Requests"),
-        Column("Of them", numeric=False),
+        Column("Most frequent requests", numeric=False),
     )
     rows = tuple(
         _detail(step, name, list(runs.values()))
@@ -155,9 +155,8 @@ def _details(source: Source, suite: Suite, steps: Sequence[Step]) -> Table:
         if runs
     )
     notes = (
-        "User and system: CPU time of the client's threads. Requests to the server have the protocol's own "
-        f"names. They are means over the repetitions, and only the {MOST_REQUESTS} most frequent kinds are "
-        "shown. 1 MB is 10^6 bytes.",
+        "User and system time: CPU time of the client's threads. Requests are means over the repetitions. The last "
+        f"column has the {MOST_REQUESTS} most frequent kinds, by their names in the protocol. 1 MB is 10^6 bytes.",
     )
     title = f"{suite.name}: elapsed, user and system time, and requests"
     return Table(f"steps-{suite.name}", 0, title, basis(source), columns, rows, notes, 3)
@@ -187,8 +186,8 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         Column("Configuration", numeric=False),
         Column("Suite", numeric=False),
         Column("All steps", "s elapsed"),
-        Column("Client's CPU", "s"),
-        Column("Server's CPU", "s"),
+        Column("Client's CPU time", "s"),
+        Column("Server's CPU time", "s"),
     )
     rows = tuple(
         (
@@ -202,8 +201,8 @@ def _servers(source: Source, steps: Sequence[Step]) -> Iterator[Table]:
         for suite in suites_of(source)
         if (runs := list(groups(steps, suite, name).values()))
     )
-    notes = ("Server's CPU: CPU time of all its processes during the steps.",)
-    yield Table("servers", 0, "CPU time of servers", basis(source), columns, rows, notes, 2)
+    notes = ("Server's CPU time: of all its processes during the steps.",)
+    yield Table("servers", 0, "CPU time of clients and servers", basis(source), columns, rows, notes, 2)
     if durability.is_flushed(promises := durability.promises_of_steps(source)):
         under = "One row per run. Flushes: COMMIT of NFS and FLUSH of SMB in the steps of a run."
         yield durability.table(promises, under, DURABILITY)
@@ -230,8 +229,8 @@ def _bonnie(source: Source, suite: Suite, steps: Sequence[Step]) -> Section:
         "bonnie", 0, "Bonnie in the layout of the original", basis(source), _columns(), tuple(rows), (), 2
     )
     text = (
-        "Rates are computed from the mean times of the repetitions. The disclosure has the rows in the "
-        "format that the program prints."
+        "Rates are computed from the mean times of the repetitions. The disclosure has the rows in the format of the "
+        "original program."
     )
     return Section("bonnie", "Bonnie's row", text=(text,), tables=(table,))
 
@@ -246,9 +245,9 @@ def _columns() -> tuple[Column, ...]:
 def pairs(under: str, steps: Sequence[Step]) -> Table:
     columns = (
         Column("Step", numeric=False),
-        Column("Faster or not", numeric=False),
-        Column("Than", numeric=False),
-        Column("Speed", "times"),
+        Column("Configuration", numeric=False),
+        Column("Against", numeric=False),
+        Column("Speed", "ratio"),
         Column("95 % interval"),
         Column("Verdict", numeric=False),
     )
@@ -281,7 +280,7 @@ def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:
         _published_times(about.year, tables["interaction"], steps) if "interaction" in tables else None,
         _published_bonnie(about.year, tables["bonnie"], tables.get("seeks")) if "bonnie" in tables else None,
     ]
-    text = f"{NOT_COMPARABLE} From: {about.title} ({about.laboratory}, {about.year})."
+    text = f"{NOT_COMPARABLE} Source: {about.title} ({about.laboratory}, {about.year})."
     doubts = tuple(f"{doubt.place}: {doubt.doubt}" for doubt in published.meta.doubts)
     return Section(
         "beside",
@@ -289,7 +288,7 @@ def _beside(published: PublishedReport, steps: Sequence[Step]) -> Section:
         text=(
             text,
             *hardware(published.meta),
-            *(("Doubtful in it: " + " ".join(doubts),) if doubts else ()),
+            *(("Doubts about the published figures: " + " ".join(doubts),) if doubts else ()),
         ),
         tables=tuple(table for table in found if table is not None and table.rows),
     )

@@ -39,8 +39,8 @@ OWN_CPU_SHARE = 0.9
 MOST_NAMED = 8
 """Maximum number of steps in a line of the answer; the table has all."""
 NO_RESULT = (
-    "The steps re-create published ones. They are not the original programs, and no figure here is a result "
-    "of them."
+    "The steps re-create published ones. They are not the original programs, so no figure here is a result "
+    "of those programs."
 )
 
 
@@ -92,7 +92,11 @@ def verdict(source: Source, steps: Sequence[Step]) -> str:
     name, count = leaders[0]
     parts = [f"{name} leads in {count} of {len(steps)} steps"]
     parts += [f"{other} in {number}" for other, number in leaders[1:]]
-    rest = f" In {open_steps} no configuration is proven faster than all others." if open_steps else ""
+    rest = (
+        f" In {wording.plural(open_steps, 'step')}, no configuration is proven faster than all others."
+        if open_steps
+        else ""
+    )
     return f"{wording.listing(parts)}.{rest}"
 
 
@@ -109,20 +113,19 @@ def by_step(source: Source, steps: Sequence[Step]) -> tuple[tuple[str, str], ...
         if own:
             lines.append((f"{name} leads in", _named([_with_lead(step) for step in own])))
     if untold := [_untold(step) for step in steps if step.lead is None]:
-        lines.append(("Can't tell in", _named(untold)))
+        lines.append(("No proven leader in", _named(untold)))
     return tuple(lines)
 
 
 def sure(source: Source, steps: Sequence[Step]) -> str:
     if len(source.configuration_names) < 2 or not steps:
-        return "Nothing was compared."
+        return "There is no comparison."
     if _fewest(steps) < 2:
         return "A comparison needs two repetitions."
     plan, claims = source.head.plan, sum(len(step.gaps) for step in steps)
     return (
-        f"{wording.plural(_fewest(steps), 'repetition')} of each, {plan.order}. Brackets contain 95 % "
-        f"intervals of individual comparisons. The chance of a false lead among the {claims} comparisons is "
-        "at most 5 %."
+        f"{wording.plural(_fewest(steps), 'repetition')} of each step, {plan.order}. Brackets contain the 95 % "
+        f"interval of each comparison. The chance of any false lead among the {claims} comparisons is at most 5 %."
     )
 
 
@@ -137,8 +140,8 @@ def _findings(source: Source, steps: Sequence[Step], tables: Labels) -> tuple[Fi
                 f"{name}: {', '.join(wording.significant(value) for value in values)} s"
                 for name, values in known.items()
             )
-            claim = f"All steps of {suite.name} together took {wording.listing(parts)} on average."
-            found.append(Finding(suite.name.capitalize(), claim, f"By repetition: {evidence}."))
+            claim = f"All steps of {suite.name} together took on average: {wording.listing(parts)}."
+            found.append(Finding(suite.name.capitalize(), claim, f"Times of the repetitions: {evidence}."))
     if durability.is_flushed(promises):
         found += durability.findings(promises, tables, step_tables.DURABILITY)
     return tuple(found)
@@ -188,8 +191,8 @@ def caveats(source: Source, steps: Sequence[Step]) -> tuple[Caveat, ...]:
     if source.shortened:
         found.append(
             Caveat(
-                f"Scale {head.scale:g}: smaller than the full suites.",
-                "Fewer and smaller files fit into caches that the full set would overflow.",
+                f"The experiment has scale {head.scale:g}: fewer and smaller files than the full suites.",
+                "They fit into caches that the files of the full suites would overflow.",
             )
         )
     found += _of_caches(source)
@@ -207,8 +210,8 @@ def _of_repeats(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     told = {name: repeated_requests(steps, name) for name in source.configuration_names}
     return [
         Caveat(
-            f"{name}: {repeated:,} of {asked:,} requests got no answer in time and were sent again.",
-            "Over UDP, a client waits at least 0.1 s before it repeats a request, so these times include "
+            f"{name}: clients repeated {repeated:,} of {asked:,} requests, because they got no answer in time.",
+            "Over UDP, a client waits at least 0.1 s before it repeats a request, so the step times include "
             "delays from lost or late datagrams.",
         )
         for name, (repeated, asked) in told.items()
@@ -242,7 +245,7 @@ def _of_generator(source: Source, steps: Sequence[Step]) -> list[Caveat]:
     return [
         Caveat(
             f"The client's own CPU time limited {count} of {len(steps)}.",
-            f"A faster server would not change these times: {_named(own)}",
+            f"A faster server would hardly shorten these steps: {_named(own)}",
         )
     ]
 
@@ -282,15 +285,15 @@ def _of_caches(source: Source) -> list[Caveat]:
             found.append(
                 Caveat(
                     "Bonnie's file is smaller than twice the memory, so caches answer most requests.",
-                    f"{bonnie.size_mib:,} MB, and {of_machine // MIB:,} MB of memory.",
+                    f"The file has {bonnie.size_mib:,} MB, and the machine has {of_machine // MIB:,} MB of memory.",
                 )
             )
         elif bonnie is None and not source.head.plan.drop_caches:
             found.append(
                 Caveat(
-                    "Cold means a fresh session; the machine's page cache keeps its contents.",
-                    "`drop_caches` in the plan drops it before each step; the original machines were "
-                    "rebooted.",
+                    "Cold means a fresh session; the page cache of the machine keeps its contents.",
+                    "`drop_caches` in the plan drops the page cache before each step. The authors of the published "
+                    "test rebooted the machines.",
                 )
             )
     return list(dict.fromkeys(found))
@@ -305,15 +308,14 @@ def methodology(source: Source) -> tuple[Fact, ...]:
     if not suites:
         return ()
     dropped = (
-        "with the machine's page cache dropped first"
+        "after the machine's page cache was dropped"
         if head.plan.drop_caches
-        else "with the machine's caches kept"
+        else "with the contents of the machine's page cache kept"
     )
     return (
         Fact(
             "Runs",
-            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}; each with a freshly started "
-            "server.",
+            f"{wording.plural(len(head.order), 'run')}, {head.plan.order}. Each run starts a fresh server.",
         ),
         Fact("Suites of a run", wording.listing([suite.name for suite in head.suites])),
         Fact(
@@ -322,18 +324,19 @@ def methodology(source: Source) -> tuple[Fact, ...]:
         ),
         Fact(
             "Times of steps",
-            "Elapsed, user and system seconds of the client's threads, as reported by `time`. The creation "
-            "and the end of the session are excluded. The whole step counts, because it has no ramps.",
+            "Elapsed, user and system seconds of the client's threads, as `time` would report them. They exclude the "
+            "start and the end of the session. The whole step counts, because it has no ramps.",
         ),
         Fact(
             "Cold and warm",
-            f"Cold: in a fresh session, {dropped}. Warm: repeated in the same session, so that the client's cache "
-            "may answer.",
+            f"Cold: the client runs the step in a fresh session, {dropped}. Warm: it repeats the step in the same "
+            "session, so the client's cache may answer.",
         ),
         Fact(
             "Comparison of steps",
-            "Speed is 1 / elapsed time. Each repetition is one observation; three or more configurations pool their "
-            "noise, step by step. Claims of all steps and pairs are corrected together (Holm).",
+            "Speed is 1 / elapsed time. Each repetition is one observation. With three or more configurations, each "
+            "step's noise is estimated from all of them. Claims on all steps and pairs are corrected together "
+            "(Holm 1979).",
         ),
         Fact("Names of steps", NO_RESULT),
         *(
@@ -402,7 +405,9 @@ def _untold(step: Step) -> str:
     slower = beaten(step.gaps)
     first = [name for name in step.times if name not in slower]
     return (
-        f"{step.label} ({wording.listing(first)} not separated)" if slower and len(first) > 1 else step.label
+        f"{step.label} (no proven order of {wording.listing(first)})"
+        if slower and len(first) > 1
+        else step.label
     )
 
 

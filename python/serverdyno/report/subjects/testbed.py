@@ -137,7 +137,7 @@ def _software(configuration: Configuration, described: Mapping[str, Any]) -> str
 
 def _where(source: Source, configuration: Configuration) -> tuple[str, ...]:
     if configuration.url is not None:
-        return ("CPUs: chosen by the user",)
+        return ("CPUs chosen by the user",)
     if configuration.node is not None:
         nodes = "node" if len(configuration.nodes) == 1 else "nodes"
         return (f"on {nodes} {wording.listing(configuration.nodes)}",)

@@ -18,7 +18,7 @@ from serverdyno.report.model import Figure, Panel, Part, Point, Section, Series
 from serverdyno.report.parts import capital, groups, named, style_of
 from serverdyno.store.records import LevelRecord
 
-TITLE = "Second by second, each load level"
+TITLE = "Throughput in each second of each load level"
 MOST_PANELS = 6
 """Maximum number of panels of one figure, so that it fits one page."""
 MOST_POINTS = 400
@@ -66,7 +66,7 @@ def _seconds(results: Results) -> Iterator[Figure]:
         for number, portion in enumerate(portions, 1):
             key = f"seconds{suffix}" if len(portions) == 1 else f"seconds{suffix}-{number}"
             title = TITLE if len(portions) == 1 else f"{TITLE} ({number} of {len(portions)})"
-            under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which don't count.{_steps(levels)}"
+            under = f"{basis(results, Over.MEAN_ALONE)} Shaded: the ramps, which no figure counts.{_steps(levels)}"
             yield Figure(key, 0, title, under, "lines", "Second of the load level", tuple(portion))
 
 
@@ -78,7 +78,7 @@ def _whole_test(results: Results) -> Iterator[Figure]:
         levels = sorted({results.axis.load(record) for record in records})[:MOST_PANELS_OF_TEST]
         panels = tuple(_of_level(results, group, level, began) for level in levels)
         if len(records) > len(group) and panels:
-            title = "The whole experiment on one timeline, by load level"
+            title = "Throughput of all runs on one timeline, by load level"
             x_title = "Minutes since the first load level"
             under = basis(results, Over.EACH) + WHOLE_BASIS
             yield Figure(f"test{suffix}", 0, title, under, "lines", x_title, panels, free_x=True)
@@ -109,11 +109,7 @@ def _of_level(
 
 def _steps(levels: Sequence[Level]) -> str:
     longest = max(_step(level) for level in levels)
-    return (
-        ""
-        if longest == 1
-        else (f" Steps of {longest} s, each represented by its second with the fewest operations.")
-    )
+    return "" if longest == 1 else (f" Each point is the second with the fewest operations of {longest} s.")
 
 
 def _step(level: Level) -> int:
@@ -176,8 +172,7 @@ def drifting(results: Results) -> list[str]:
         ]
     )
     return [
-        f"The load was not steady in {wording.plural(len(levels), 'load level')}. The second half of the "
-        "window against "
-        f"the first: {which}. These levels are marked D: their figures depend on the length of the load "
+        f"Throughput was not steady at {wording.plural(len(levels), 'load level')}. Change from the first half of the "
+        f"window to the second: {which}. These levels are marked D: their figures depend on the length of the load "
         "level. Longer levels or a longer ramp up show the speed that the server can sustain."
     ]

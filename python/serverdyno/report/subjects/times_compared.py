@@ -21,7 +21,7 @@ from serverdyno.report.model import Cell, Column
 from serverdyno.report.subjects.differences import reason
 from serverdyno.store.records import LevelRecord
 
-VERDICTS_NOTE = "Verdicts are corrected for all rows (Holm 1979); intervals are not."
+VERDICTS_NOTE = "Verdicts are corrected for all rows of the table (Holm 1979); intervals are not."
 """The last sentence in the notes of a table of compared times."""
 
 

@@ -71,7 +71,7 @@ def warnings(source: Source) -> Iterator[str]:
     plain = [name for name in source.configuration_names if name in measured and name not in secure]
     if secure and plain:
         yield (
-            f"With TLS: {wording.listing(list(secure))}; without: {wording.listing(plain)}. The difference between "
+            f"Only {wording.listing(list(secure))} used TLS; {wording.listing(plain)} did not. The difference between "
             "them includes the cost of encryption."
         )
     ways = {
@@ -81,18 +81,21 @@ def warnings(source: Source) -> Iterator[str]:
     if len(set(ways.values())) > 1:
         parts = "; ".join(f"{name}: {way}" for name, way in ways.items())
         yield (
-            f"The configurations negotiated different TLS sessions, which is part of their difference. {parts}."
+            f"The configurations negotiated different TLS parameters, which contribute to their difference. {parts}."
         )
     shares = {name: each.share_resumed for name, each in secure.items()}
     if resumption_differs(shares.values()):
         parts = "; ".join(f"{name}: {share:.0%}" for name, share in shares.items())
-        yield f"The configurations differ in their share of resumed handshakes, which are cheaper. {parts}."
+        yield (
+            "The configurations differ in their share of resumed TLS handshakes, which cost less than full ones. "
+            f"Resumed: {parts}."
+        )
     fresh = [name for name, each in secure.items() if not each.resumed]
     if fresh and _offers_resumption(source):
         yield (
-            f"No TLS session was resumed, although connections offered it: {wording.listing(fresh)}. All "
-            "handshakes were full ones. The server keeps no sessions (nginx: ssl_session_tickets, "
-            "ssl_session_cache; Apache: SSLSessionTickets, SSLSessionCache)."
+            f"{wording.listing(fresh)} resumed no TLS session, although clients offered it, so all handshakes were "
+            "full ones. Enable session resumption on the server (nginx: ssl_session_tickets, ssl_session_cache; "
+            "Apache: SSLSessionTickets, SSLSessionCache)."
         )
     if secure and _keys_logged(source):
         yield (
@@ -107,7 +110,7 @@ def warnings(source: Source) -> Iterator[str]:
     ]
     if trusting:
         yield (
-            f"Any certificate of {wording.listing(trusting)} was accepted, as the plan demands, so the "
+            f"The clients accepted any certificate of {wording.listing(trusting)}, as the plan demands, so the "
             "server's identity is not known."
         )
 

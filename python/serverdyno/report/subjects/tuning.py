@@ -139,7 +139,7 @@ def _table(design: Design, effects: Sequence[Effect], results: Results) -> Table
     rows = tuple(_row(design, effect, found) for effect in effects for found in effect.found)
     made_for = _correction(effects)
     corrected = f" Verdicts are corrected for {made_for}; intervals are not." if made_for else ""
-    notes = (f"Baseline: {design.baseline}.{corrected}",)
+    notes = (f"Baseline: {design.baseline}. Second line of a configuration: its changes.{corrected}",)
     title, under = "Tunings individually and together", basis(results)
     return Table("tuning", 0, title, under, columns, rows, notes, key_columns=2)
 
@@ -173,7 +173,7 @@ def _chart(effects: Sequence[Effect], results: Results) -> Iterator[Figure]:
     if not points:
         return
     title = "Effect of each change and of all together on the overall average"
-    line = f"{basis(results)} Bars: 95 % intervals, if there are two repetitions."
+    line = f"{basis(results)} Error bars: 95 % intervals, if there are at least two repetitions."
     panels = (Panel("", "", points),)
     yield Figure("tuning", 0, title, line, "effects", "Improvement of the overall average, %", panels)
 
@@ -188,7 +188,7 @@ def _findings(results: Results, design: Design, effects: Sequence[Effect], table
         return []
     largest, found = max(single, key=lambda each: abs(each[1].percent or 0.0))
     claim = (
-        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) moved "
+        f"Of {wording.plural(len(single), 'single change')}, {largest.name} ({design.changes[largest.name]}) changed "
         f"the overall average most: {wording.change(found.percent)}, {found.verdict.value}."
     )
     if limited := [result.name for result in results.configurations if limits_of_average(result)]:

@@ -125,8 +125,8 @@ def _lines(compared: Compared) -> Iterator[str]:
     yield ""
     yield from markdown.table_lines(compared.table, str)
     for title, sentences in (
-        ("What else differs", compared.differences),
-        ("Read with it", compared.warnings),
+        ("Other differences", compared.differences),
+        ("Warnings of the reports", compared.warnings),
     ):
         if sentences:
             yield ""

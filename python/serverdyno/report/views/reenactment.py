@@ -115,10 +115,10 @@ def _summary(
     return [
         (
             "Figures",
-            f"{ours:,} of {sum(figures):,} published figures have one of ours below them. {never:,} are "
-            "not measurements that can be repeated.",
+            f"{ours:,} of {sum(figures):,} published figures have one of ours below them. {never:,} published "
+            "figures are not measurements that can be repeated.",
         ),
-        ("Claims", f"{others:,} claims have nothing to compare here; the reasons are below."),
+        ("Claims", f"These experiments can't test {others:,} claims; the reasons are below."),
         ("Their tables", _audited(measured.report)),
     ]
 
