@@ -202,7 +202,7 @@ class PreparedLevel:
         """
 
     def preparation_s(self) -> float:
-        """Return the approximate time to prepare all clients within the bound of the rate, in s; 0 without a bound."""
+        """Return the approximate time to prepare all clients within the rate limit, in s; 0 without a limit."""
 
     def remove_workspaces(self, most_s: float) -> Removal | None:
         """Start to remove the clients' files, for at most `most_s`. Return None if the work leaves no files."""

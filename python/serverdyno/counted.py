@@ -112,7 +112,7 @@ class Counted:
     started_unix_s: Annotated[float, "Wall-clock time of the start, in seconds since 1970; 0 if the level was stopped before its start."]
     start_late_s: Annotated[float | None, "How late the last engine thread began its first operation; null if none began."] = field(default=None, metadata=NO_COLUMN)
     server: Annotated[str | None, "The name that a web server gives itself in its first response; null if it gives none."] = field(default=None, metadata=NO_COLUMN)
-    window_s: Annotated[float, "Measured time."]
+    window_s: Annotated[float, "Length of the measured window."]
     clients_planned: Annotated[int, "The planned number of clients."] = field(default=0, metadata=NO_COLUMN)
     clients_participating: Annotated[int, "Clients that stayed until the end of the level."]
     operations: Annotated[int, "Successes that completed in the window; over file protocols, the application's operations, above the cache."]
@@ -168,7 +168,7 @@ class Counted:
     generator_cpu_user_s: Annotated[float, "CPU time of the engine threads in the window, in user space."]
     generator_cpu_system_s: Annotated[float, "CPU time of the engine threads in the window, in the kernel."]
     generator_busiest_cpu_s: Annotated[float | None, "CPU time of the busiest engine thread in the window."] = None
-    generator_threads: Annotated[int, "Engine threads."]
+    generator_threads: Annotated[int, "Number of engine threads."]
     generator_processes: Annotated[int, "Processes that generated the load."] = field(default=0, metadata=NO_COLUMN)
     loop_lag_hdr: Annotated[bytes, "Time from the kernel's report of readiness to the end of its batch, in ns, in the window."]
     ready_work_s: Annotated[float | None, "Connections that waited for the generator, times seconds, in the window. Null, like the next column, if clients wait in system calls, because the generator's time can't be separated from the calls' time."] = None
@@ -176,7 +176,7 @@ class Counted:
     stalled_s: Annotated[float | None, "Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its clock was set. For several processes, the longest such time. Above 0.5 the level is void, and a resume measures it again."] = None
     connections: Annotated[int, "Connections opened from start to end; over file protocols, from the first client's log-on to the last client's log-off."]
     reconnects: Annotated[int, "Connections that replaced an idle one that the server had closed; over file protocols, sessions that replaced a lost one."]
-    source_addresses: Annotated[int, "Local addresses used."]
+    source_addresses: Annotated[int, "Number of local addresses that connections used."]
     by_client: Annotated[list[ClientRow], "Each client."] = field(default_factory=list)
 
     @staticmethod

@@ -189,7 +189,7 @@ def test_a_scheme_is_judged_before_the_options_of_another(
 
 def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
     done = home.here("bonnie", "--server", "samba", "--set", "bogus=1")
-    assert "--set.bogus: not known here" in done.stderr, done.stderr
+    assert "--set.bogus: unknown key" in done.stderr, done.stderr
     done = home.here("bonnie", "--server", "ngix")
     assert "--server: no server" in done.stderr, done.stderr
 
@@ -204,7 +204,7 @@ def test_settings_of_a_server_are_told_by_their_option(home: Home) -> None:
         ("smb:\\\\127.0.0.1\\data", "-d 'smb://127.0.0.1/data'"),
         ("10.0.0.1/data", "Write a share as -d smb://10.0.0.1/data, an export as -d nfs://10.0.0.1/data"),
         ("smb://::1/data", "write an IPv6 address in brackets"),
-        ("smb://$NAS/data", "is not the name of a host, because of $: replace the placeholder by the name"),
+        ("smb://$NAS/data", "is not a host name, because it contains $: replace a placeholder by the name"),
     ],
 )
 def test_a_place_that_is_none_is_told_and_nothing_is_made(home: Home, place: str, told: str) -> None:

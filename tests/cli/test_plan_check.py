@@ -75,7 +75,7 @@ def test_what_is_not_there_on_this_machine_is_a_problem_of_this_machine(home: Ho
     done = home.here("plan", "check", plan(tmp_path, "bonnie", small), "--scale", "0.1")
     assert (done.returncode, "note: " in done.stdout) == (0, False), done.stdout  # 10 MiB of 100
     done = home.here("plan", "check", plan(tmp_path, "quick-files", small))
-    assert done.returncode == 1 and "  too little space for the files of " in done.stdout
+    assert done.returncode == 1 and "  too little free space: the files of " in done.stdout
 
 
 def test_a_directory_of_this_machine_is_looked_at(home: Home, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_lost_node_loses_its_level_alone_and_the_experiment_is_resumed(  # noq
         monkeypatch.context() as impatient,
         pytest.raises(
             DynoError,
-            match=r"b of the 3 nodes of the fleet lab have not joined|b of the fleet lab did not answer",
+            match=r"b of the 3 nodes of the fleet lab have not joined|nodes of the fleet lab that did not answer: b",
         ),
     ):
         carried_out(folder, breaker)

@@ -142,13 +142,13 @@ def refused(home: Home, fleet: RunningFleet) -> int:
     ("kind", "words"),
     [
         ("facts: an error", "node b is not used: it fails with boom"),
-        ("facts: a pickle", "node b is not used: a message that is not a map"),
-        ("facts: frames of Dask", "node b is not used: a message that is not plain data"),
+        ("facts: a pickle", "node b is not used: it sent a message that is not a map"),
+        ("facts: frames of Dask", "node b is not used: it sent a message that is not plain data"),
         ("facts: nothing that it should", "node b sent a malformed description of itself: "),
         ("facts: another shape", "node b sent a malformed description of itself: host: Field required"),
         ("look: an error", "node b is lost: it fails with boom"),
-        ("look: a pickle", "node b is lost: a message that is not a map"),
-        ("look: frames of Dask", "node b is lost: a message that is not plain data"),
+        ("look: a pickle", "node b is lost: it sent a message that is not a map"),
+        ("look: frames of Dask", "node b is lost: it sent a message that is not plain data"),
         (
             "look: a pickle in an answer",
             "can't parse the answer from node b: the message is damaged",

@@ -132,7 +132,7 @@ def test_the_first_signal_ends_a_look(kind: str, number: signal.Signals, home: H
         ) as dyno,
     ):
         try:
-            wait_for_line(dyno, "asking your servers")
+            wait_for_line(dyno, "checking that your servers answer")
             dyno.send_signal(number)
             _, told = dyno.communicate(timeout=PATIENCE_S)
         finally:

@@ -169,5 +169,5 @@ def test_a_plan_says_everything_that_is_wrong_with_a_node_at_once() -> None:
     with pytest.raises(PlanError) as found:
         parse_plan(text, "plan", settings_types())
     told = "\n".join(found.value.problems)
-    for words in ("the plan has none", "varnish can't run there", '"here" is no address'):
+    for words in ("the plan has none", "varnish can't run on a node", '"here" is not an IP address'):
         assert words in told, words

@@ -327,7 +327,7 @@ def test_a_plan_says_everything_that_is_wrong_with_its_testbed_at_once() -> None
         parse_plan(wrong, "plan", settings_types())
     assert [problem for problem in found.value.problems if "can't reach the server haproxy" in problem]
     assert [problem for problem in found.value.problems if "remove generator.fleet" in problem]
-    with pytest.raises(PlanError, match="3 clock offsets for 2 hosts"):
+    with pytest.raises(PlanError, match="3 clock offsets, but only 2 hosts"):
         parse_plan(PLAN + "clock_offset_s = [1, 2, 3]\n", "plan", settings_types())
     with pytest.raises(UserError, match=r"expected namespaces:N"):
         of_option("vms:4")

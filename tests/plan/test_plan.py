@@ -237,7 +237,7 @@ def test_an_infinite_rate_is_no_bound() -> None:
 def test_cpus_shared_with_the_generator_are_refused_only_where_both_are_chosen() -> None:
     check_refused(
         '[generator]\ncpus = [0]\n[[servers]]\nserver = "nginx"\ncpus = [0]\n',
-        "line 8: servers[0].cpus: 0 also in generator.cpus",
+        "line 8: servers[0].cpus: generator.cpus also has 0",
     )
     assert read('[generator]\ncpus = [0]\n[[servers]]\nserver = "nginx"\n').servers[0].cpus == []
 
@@ -267,7 +267,9 @@ def test_a_product_that_nobody_means_is_refused_before_it_is_expanded() -> None:
     factors = (
         f"factors = {{ workers = {levels}, worker_connections = {levels}, keep_alive_requests = {levels} }}"
     )
-    check_refused(f'[[servers]]\nserver = "nginx"\n{factors}\n', "line 4: servers: 3,000,000 runs")
+    check_refused(
+        f'[[servers]]\nserver = "nginx"\n{factors}\n', "line 4: servers: the plan has 3,000,000 runs"
+    )
 
 
 def test_configurations_are_the_product_of_the_factors_in_the_documents_order() -> None:
@@ -475,7 +477,7 @@ def test_every_shipped_plan_and_suite_fits_its_schema() -> None:
 def test_a_plan_of_more_load_levels_than_a_report_can_show_is_refused() -> None:
     factors = "[servers.factors]\naccess_log = [true, false]\ntcp_nodelay = [true, false]\n"
     text = f'name = "p"\nsuite = "quick-web"\nrepetitions = 1000\n[[servers]]\nserver = "nginx"\n{factors}'
-    with pytest.raises(PlanError, match="4,000 runs of 4 load levels: 16,000 in all, more than 10,000"):
+    with pytest.raises(PlanError, match="4,000 runs of 4 load levels are 16,000 in all; the limit is 10,000"):
         parse_plan(text, "p", SETTINGS_TYPES)
 
 

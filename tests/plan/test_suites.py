@@ -151,9 +151,9 @@ workload = "webbench-static"
         ("clients = [1]\nlength_s = 9\nthink_time_s = 9\n", ["line 8: think_time_s: 9 s is not shorter"]),
         (
             "clients = [1, 4]\nlength_s = 9\nthreads_from = [{clients = 8, threads = 2}]\n",
-            ["line 8: threads_from[0].clients: no level has 8"],
+            ["line 8: threads_from[0].clients: never applies: no level has 8"],
         ),
-        ("clients = [100000]\nlength_s = 9\nthreads = 2\n", ["line 8: threads: 200000 connections"]),
+        ("clients = [100000]\nlength_s = 9\nthreads = 2\n", ["line 8: threads: a level would have 200,000"]),
         ('clients = [1]\nlength_s = 9\n[certainty]\nlength_s = "sure"\n', ["line 9: certainty.length_s: "]),
         (
             "clients = [4, 4]\nlength_s = 1\nramp_up_s = 1\n",

@@ -54,7 +54,10 @@ def refusal(folder: Path) -> tuple[ServerError, Listener]:
         carried_out(folder, listener)
     opened = Experiment.open(folder)
     assert (opened.levels(), opened.run_notes()) == ([], {})
-    assert listener.stages == ["recording the properties of this machine", "asking your servers"]
+    assert listener.stages == [
+        "recording the properties of this machine",
+        "checking that your servers answer",
+    ]
     return raised.value, listener
 
 
@@ -123,7 +126,7 @@ def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     assert lines[0] == "2 servers can't be loaded:"
     assert lines[1].startswith("  unasked: ") and "has not consented to load" in lines[1]
     assert any(line.startswith("  dead: nothing answers HTTP") for line in lines)
-    assert lines[-1] == "['recording the properties of this machine', 'asking your servers']"
+    assert lines[-1] == "['recording the properties of this machine', 'checking that your servers answer']"
 
 
 @needs_root

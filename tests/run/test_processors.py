@@ -64,8 +64,8 @@ def test_more_processors_than_there_are_is_a_problem_of_the_plan() -> None:
         return [problem.message for problem in found]
 
     assert problems({"factors": {"processors": [1, 2]}}) == []
-    assert problems({"factors": {"processors": [1, 3]}}) == ["3, but this process may use 2"]
-    assert problems({"cpus": [1], "settings": {"processors": 2}}) == ["2, but cpus names 1"]
+    assert problems({"factors": {"processors": [1, 3]}}) == ["3, but this process may use only 2 CPU(s)"]
+    assert problems({"cpus": [1], "settings": {"processors": 2}}) == ["2, but cpus names only 1 CPU(s)"]
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU")

@@ -176,7 +176,7 @@ def test_a_run_that_fails_is_noted_and_the_others_are_done_and_resume_tries_it_a
         server.stop()
     assert listener.stages == [
         "recording the properties of this machine",
-        "asking your servers",
+        "checking that your servers answer",
         "starting nobody",
     ]
     assert before.items() < files(folder).items()

@@ -101,7 +101,10 @@ def test_a_member_that_ends_is_named() -> None:
     [
         ({"front": "varnish", "tls": "ecdsa-p256"}, "front_settings: tls: must be 'off'"),
         ({"tls": "ecdsa-p256", "tls_by": "back"}, 'tls_by = "back" requires also_clear'),
-        ({"front_settings": {"processors": 1}}, "front_settings: processors must be set for the team"),
+        (
+            {"front_settings": {"processors": 1}},
+            "front_settings: set processors in the team's own settings instead",
+        ),
         ({"back_settings": {"mpm": "none"}}, "back_settings: mpm"),
         ({"back": "nginx", "dynamic": "cgi"}, "back_settings: dynamic"),
         ({"program": "/bin/true"}, "program: a team has several"),

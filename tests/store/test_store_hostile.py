@@ -124,5 +124,5 @@ def test_levels_that_no_measurement_has_made_are_measured_again(whole: Path, tmp
     CASES["level: an operation has no histogram"](folder)
     with Experiment.open(folder, writable=True) as opened:
         [said] = opened.set_aside_damaged()
-        assert "by_operation.response_time_hdr is no histogram" in said
+        assert "by_operation.response_time_hdr is not a valid histogram" in said
         assert (1, 1) not in opened.finished()

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LATE = "the response did not end in time"
-CLOSED = "the connection was closed before the response was whole"
+CLOSED = "the connection was closed before the response was complete"
 RESET = "the connection was reset"
-LARGE_HEAD = "the response's head is larger than the client's bound"
+LARGE_HEAD = "the response's head is larger than dyno's limit"
 NOT_HTTP = "the response's head is not HTTP"
 CHUNKS = "the response's chunked coding is broken"
-LARGE_BODY = "the response's body is larger than the client's bound"
+LARGE_BODY = "the response's body is larger than dyno's limit"
 EXCESS = "more bytes arrived than the response declared"
 NO_DOCUMENT = "can't serve the workload: the server answered with a status that is not a success"
 ANSWERED = None  # the first check accepts it; what it does under load is counted there

@@ -316,8 +316,8 @@ def test_what_a_killed_server_leaves_is_removed_or_named(
             assert left_on(server, "data") == [] and "left on" not in said, said
             return
         [left] = share.iterdir()
-        assert re.search(f"could not be removed, and remains on smb://[^ ]*: {left.name}", said), said
-        command = re.search("hint: To remove it: (smbclient .*)", said)
+        assert re.search(f"could not be removed, and remain on smb://[^ ]*: {left.name}", said), said
+        command = re.search("hint: To remove them: (smbclient .*)", said)
         assert command is not None, said
         server.start()
         words = shlex.split(command[1].replace(f"-U {USER}", f"-U {USER}%{shlex.quote(PASSWORD)}"))

@@ -109,15 +109,15 @@ def test_an_objective_is_read(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("p99<50", "no bound; expected bounds like"),
-        ("mean<50ms", "no bound"),
+        ("p99<50", "not a bound; expected bounds like"),
+        ("mean<50ms", "not a bound"),
         ("failed<1%", "no bound on a response time"),
-        ("failed<101%,p99<1s", "no bound"),
+        ("failed<101%,p99<1s", "not a bound"),
         ("p10<1s", "the percentile must be at least 50"),
         ("p99<0ms", "the time must be above zero"),
         ("p99<1s,p99<2s", "one bound"),
-        ("p99<1s,failed<1%,failed<2%", '"failed<2%" is no bound'),
-        ("", "no bound"),
+        ("p99<1s,failed<1%,failed<2%", '"failed<2%" is not a bound'),
+        ("", "not a bound"),
     ],
 )
 def test_what_is_no_objective_is_told(text: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The bound of the rate holds for every request to a file server: look, log-ons, preparation, load and removal."""
+"""The rate limit holds for every request to a file server: look, log-ons, preparation, load and removal."""
 
 from __future__ import annotations
 

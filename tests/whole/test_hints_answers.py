@@ -42,7 +42,7 @@ server { listen 127.0.0.1:{port};
         ("/token", (), "export a token as DYNO_AUTHORIZATION and give --auth bearer. WWW-"),
         ("/token", ("--auth", "bearer"), "check the token, which may have expired"),
         ("/allow", ("--method", "PUT", "--data", "x"), "use another --method. Allow: GET, HEAD"),
-        ("/twice", ("--data", "a=b"), "may create the same thing only once: --session FILE"),
+        ("/twice", ("--data", "a=b"), "may refuse to create the same object twice: --session FILE"),
         ("/forbidden", ("--data", "a=b"), "a log-in or a CSRF token for this method: --session FILE"),
     ],
 )
@@ -140,4 +140,4 @@ def test_a_server_whose_queue_of_connections_is_full_is_told_from_a_firewall(hom
             client.connect_ex(listener.getsockname())
         done = home.here("load", f"http://127.0.0.1:{listener.getsockname()[1]}/", "--timeout", "1s", *SHORT)
     assert done.returncode == 1
-    assert "its queue of connections is full: ss -ltn shows it." in " ".join(done.stderr.split())
+    assert "its queue of new connections is full: ss -ltn shows the queue." in " ".join(done.stderr.split())

@@ -54,7 +54,7 @@ def test_headers_that_are_longer_than_the_server_takes_are_told(home: Home, tmp_
         ("/private", "Location: http://127.0.0.1:"),
         ("/private", "The server asks for a log-in: give the cookie"),
         ("/wall", "may want the cookie that it sets"),
-        ("/here", "no redirect is followed"),
+        ("/here", "dyno does not follow redirects"),
         ("/loop", "redirects to the URL that was requested"),
     ],
 )
@@ -70,8 +70,8 @@ def test_a_wrong_status_has_the_same_hint_over_both_versions(
     ("path", "hint", "other"),
     [
         ("/status/400", "look at the request: curl -v", "https://"),
-        ("/status/426", "Leave out --http2", "For h2c"),
-        ("/status/444", "it ends this request without a complete answer", "PROXY protocol"),
+        ("/status/426", "leave out --http2", "For h2c"),
+        ("/status/444", "The server ends this request without a complete answer", "PROXY protocol"),
     ],
 )
 def test_a_hint_leaves_out_what_http2_has_shown_already(

@@ -58,7 +58,7 @@ def test_the_size_of_headers_that_a_server_may_refuse_is_told_and_no_other(
         url = f"http://127.0.0.1:{port}/status/400"
         assert "that dyno sends have" not in told(home, url)
         said = " ".join(told(home, url, "--cookie", f"s={'x' * 1500}").split())
-        assert "which may be more than the server takes." in said
+        assert "which may be more than the server accepts." in said
         assert "that dyno sends have" not in told(
             home, url.replace("400", "500"), "--cookie", f"s={'x' * 1500}"
         )

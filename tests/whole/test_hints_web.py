@@ -83,7 +83,7 @@ def told(home: Home, *options: str | Path) -> str:
         ("/status/415", (), "--content-type"),
         ("/status/406", (), "the header Accept"),
         ("/status/411", (), "--method POST and --data ''"),
-        ("/status/426", (), "For h2c use --http2"),
+        ("/status/426", (), "For h2c, use --http2"),
         ("/status/426", ("--http", "1.0"), "leave out --http 1.0"),
         ("/static/x", ("-H", "Range: bytes=900000-"), "Range begins after the end"),
         ("/filtered", (), "dyno sends no Accept"),
@@ -97,7 +97,7 @@ def told(home: Home, *options: str | Path) -> str:
         ("/wall", ("--pipeline", "2"), "may want the cookie that it sets"),
         ("/status/421", (), "--resolve HOST:PORT:ADDRESS"),
         ("/status/429", (), "send fewer requests with --rate"),
-        ("/here", (), "no redirect is followed"),
+        ("/here", (), "dyno does not follow redirects"),
         ("/here", ("--pipeline", "2"), "/there"),
         ("/status/304", (), "--expect-status 304"),
         ("/behind", (), "whose backend server does not respond"),
@@ -134,7 +134,7 @@ def test_a_wrong_status_has_the_advice_of_its_cause(
             "does not accept the client certificate",
         ),
         ("ssl_reject_handshake on;", ("-k",), "no server name (SNI) is sent"),
-        ("ssl_protocols TLSv1.2;", ("-k", "--tls-min", "1.3"), "supports no TLS version"),
+        ("ssl_protocols TLSv1.2;", ("-k", "--tls-min", "1.3"), "supports none of the TLS versions"),
         ("ssl_protocols TLSv1.2;", ("-k", "--ciphers", "TLS_AES_128_GCM_SHA256"), "--tls-max or --ciphers"),
         (
             "ssl_protocols TLSv1.2; ssl_ciphers ECDHE-ECDSA-AES256-GCM-SHA384;",
@@ -396,7 +396,7 @@ def saying(answer: bytes) -> Iterator[int]:
             ("--proxy-protocol", "v2"),
             "leave out --proxy-protocol",
         ),
-        ("server { listen 127.0.0.1:{port}; return 444; }", (), "ends connections without a complete answer"),
+        ("server { listen 127.0.0.1:{port}; return 444; }", (), "closes connections without an answer"),
         ("server { listen 127.0.0.1:{port}; return 444; }", (), "no byte of it arrived"),
     ],
 )
@@ -459,7 +459,7 @@ def test_nobody_there_and_a_silent_server_are_told(home: Home) -> None:
     assert "nothing listens there" in told(home, f"http://127.0.0.1:{free_port()}/")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         said = told(home, f"http://127.0.0.1:{silent.getsockname()[1]}/", "--timeout", "1s")
-        assert "Give it more time with --timeout" in said
+        assert "allow more time with --timeout" in said
     assert "use http:// in place of https://" in _plain(home)
 
 
@@ -486,7 +486,7 @@ def test_a_wrong_length_has_the_advice_of_its_request(home: Home, tmp_path: Path
     with nginx(tmp_path, settings) as port:
         url = f"http://127.0.0.1:{port}/x"
         zipped = told(home, url, "-H", "Accept-Encoding: gzip", "--expect-bytes", "5000")
-        assert "which is compressed here" in zipped
+        assert "the server compressed this body" in zipped
         assert "Correct --expect-bytes if it is given" in told(home, url, "--expect-bytes", "4999")
         assert "The answer to HEAD has no body" in told(home, url, "-X", "HEAD", "--expect-bytes", "5000")
 
@@ -544,7 +544,7 @@ def answering(answer: bytes) -> Iterator[int]:
         (
             b"Content-Type: text/event-stream",
             "the head and 9 bytes of the body arrived",
-            "If it never ends, as an event stream",
+            "If it never ends, like an event stream",
         ),
         (b"Content-Length: 50", "received 9 bytes, expected 50", "declares more bytes than arrived in time"),
     ],
@@ -554,7 +554,7 @@ def test_an_answer_without_an_end_is_told_as_one(field: bytes, said: str, hint: 
         url = f"http://127.0.0.1:{port}/"
         done = home.here("load", url, "--timeout", "6s", *SHORT)
     assert done.returncode == 1, done.stderr
-    assert "still waiting for your servers after 5 s (timeout 6 s)" in done.stderr, done.stderr
+    assert "no answer from some of your servers after 5 s (timeout 6 s)" in done.stderr, done.stderr
     assert said in done.stderr and hint in done.stderr
     assert ("event stream" in done.stderr) == ("event stream" in hint)
 

@@ -108,7 +108,7 @@ def test_a_socket_in_the_file_system_is_loaded_as_the_host_of_the_url(home: Home
     assert {tuple(line[2:]) for line in load} == {("shop.example", "GET", "/x", "200")}
     # A level without enough CPU time is repeated, so there may be more.
     assert len(load) >= record.operations_total
-    for place, said in (("/tmp/absent/socket", "is not there"), (__file__, "is no socket")):
+    for place, said in (("/tmp/absent/socket", "does not exist"), (__file__, "is not a Unix socket")):
         refused = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", place)
         assert refused.returncode == 2 and f"{place} {said}" in refused.stderr, refused.stderr
 
@@ -252,7 +252,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-u", "me:secret"), "DYNO_AUTHORIZATION"),
         (("-x", "http://proxy:3128"), "there is no proxy"),
         (("-I",), "--method HEAD"),
-        (("-L",), "redirects are not followed"),
+        (("-L",), "dyno does not follow redirects"),
         (("--cacert", "ca.pem"), "--ca-file"),
         (("--concurrency", "10"), "--clients"),
         (("--http3",), "does not speak HTTP/3"),

@@ -209,4 +209,4 @@ def test_a_url_or_a_number_of_levels_beyond_our_bounds_is_refused_in_words(home:
     assert done.returncode == 2
     assert "URL: has 70,019 characters, more than 65,536" in done.stderr
     done = home.here("load", "http://127.0.0.1:9/", "--clients", many, "--repetitions", "9")
-    assert "--clients: 9 runs of 2,000 load levels: 18,000 in all, more than 10,000" in done.stderr
+    assert "--clients: 9 runs of 2,000 load levels are 18,000 in all; the limit is 10,000" in done.stderr

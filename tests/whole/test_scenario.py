@@ -308,7 +308,7 @@ def test_a_client_that_fails_ends_the_others_and_nothing_is_left(tmp_path: Path)
             made.append(base / "files")
             made[0].mkdir()
 
-    with pytest.raises(ServerError, match="shared: a file that must not exist is there"):
+    with pytest.raises(ServerError, match="shared: a file exists that must not exist"):
         results(scenario, posix(tmp_path), then)
     assert [path.name for path in tmp_path.iterdir()] == ["theirs"]
 
@@ -413,7 +413,7 @@ warm = true
         ": files.scenario.trees.a.directories",
         ": files.scenario.steps[0].tree: no earlier step has created",
         ": files.scenario.steps[1].local",
-        "'a' is a tree",
+        "'a' is the name of a tree",
         ": files.scenario.steps[2].file",
         ": files.scenario.steps[2].warm",
     ):

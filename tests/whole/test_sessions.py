@@ -148,7 +148,7 @@ def test_a_plan_measures_servers_with_a_suite_of_steps(home: Home) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("huge-head", "larger than the client's bound"),
+        ("huge-head", "larger than dyno's limit"),
         ("garbage", "not HTTP"),
         ("status-500", "status 500"),
         ("status-500", "If this status is right, name it in the step: status = [...]"),

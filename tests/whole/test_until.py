@@ -96,8 +96,8 @@ def test_repetitions_are_added_in_pairs_until_the_cap_and_carry_the_noise_floor(
         assert len(kept.head.order) == kept.head.plan.repetitions == 8
         assert len(kept.levels()) == 8
         assert build(kept).source.noise_floor.percent == 3.0
-    assert "6 repetitions: the widest interval" in done.stderr
-    assert "8 repetitions: the widest interval" in done.stderr
+    assert "after 6 repetitions, the widest interval" in done.stderr
+    assert "after 8 repetitions, the widest interval" in done.stderr
 
 
 def test_two_builds_of_a_server_meet_in_one_experiment_interleaved(

@@ -12,7 +12,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Headers of the level's first response, and what else explains its failures.
+/// Headers of the level's first response, and other facts that explain failures of the level.
 #[derive(Debug, Default)]
 pub(crate) struct FirstAnswer {
     pub server: OnceCell<String>,

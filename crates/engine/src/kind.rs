@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Data that is needed to open a target and is not recorded.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// The user's consent token, and the bounds before load.
+    /// The user's consent token, and the limits that apply before load.
     pub before_load: BeforeLoad,
     /// Password of the user in the target's section.
     pub password: Option<String>,

@@ -137,7 +137,7 @@ impl Level {
         self.delay_of(client).saturating_add(stagger_ns)
     }
 
-    /// Returns the pace of this process's requests to `address`. None: without a rate limit.
+    /// Returns the rate limit of this process's requests to `address`, or None if there is no limit.
     pub(crate) fn pace_to(&self, address: SocketAddr) -> Option<Pace> {
         let share = (self.part.clients, self.clients);
         Pace::of_part(address, self.max_rate_per_s, share, self.part.client_offset)

@@ -31,7 +31,8 @@ pub trait Protocol {
     /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
-    /// Returns for how much of the last operation's time the rate limit postponed further requests.
+    /// Returns the part of the last operation's time for which the rate limit delayed its further requests, in
+    /// nanoseconds.
     fn postponed_ns(&self) -> u64 {
         0
     }

@@ -163,7 +163,7 @@ pub struct GeneratorTally {
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
     pub busiest_cpu_ns: u64,
-    /// Engine threads.
+    /// Number of engine threads.
     #[serde(rename = "generator_threads")]
     pub threads: u64,
     /// Processes that generated the load.
@@ -199,7 +199,7 @@ pub struct GeneratorTally {
     /// Connections that replaced an idle one that the server had closed; over file protocols, sessions that
     /// replaced a lost one.
     pub reconnects: u64,
-    /// Local addresses used.
+    /// Number of local addresses that connections used.
     pub source_addresses: u64,
 }
 
@@ -227,7 +227,7 @@ pub struct LevelTally {
     #[schemars(extend("x-column" = false))]
     #[serde(default)]
     pub server: Option<String>,
-    /// Measured time.
+    /// Length of the measured window.
     #[serde(rename = "window_s", with = "seconds")]
     #[schemars(with = "f64")]
     #[merge(strategy = rule::max)]

@@ -23,8 +23,8 @@ pub struct Hint<R, C> {
 
 /// Hint for files whose content differs from the data written.
 pub const WRONG_CONTENT: &str =
-    "The data read differs from the data written: check the server's log and disk, and whether anybody else \
-     writes there. Bonnie skips the comparison with --no-check.";
+    "The data read differs from the data written: check the server's log and disk, and whether another \
+     program writes there. Bonnie skips the comparison with --no-check.";
 
 impl<R: Copy + PartialEq, C> Hint<R, C> {
     /// Returns a row for a refusal.

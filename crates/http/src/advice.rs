@@ -123,7 +123,7 @@ pub fn size_of_head(failure: &Failure, is: &Circumstances) -> Option<String> {
         return Some(format!("{sent}."));
     }
     let is_possible = (case.status == 400 || case.http2_code == 11) && is.asking.is_notable();
-    is_possible.then(|| format!("{sent}, which may be more than the server takes."))
+    is_possible.then(|| format!("{sent}, which may be more than the server accepts."))
 }
 
 type Row = (fn(&Case) -> bool, &'static str);
@@ -138,18 +138,18 @@ const PROTOCOL: &[Row] = &[
             let is_unknown = !case.is.tls && !case.is.answers_others;
             case.is.http2 && is_unknown && broken && case.table != ENDED
         },
-        "Without TLS the server must speak HTTP/2 with prior knowledge (nginx: `http2 on`, before 1.25.1 `listen \
-         ... http2`; Apache: `Protocols h2c http/1.1`). Otherwise leave out --http2.",
+        "Without TLS, the server must speak HTTP/2 with prior knowledge (nginx: `http2 on`, before 1.25.1 `listen \
+         ... http2`; Apache: `Protocols h2c http/1.1`). If it can't, leave out --http2.",
     ),
     (
         |case| case.table == UNSUPPORTED_CODING,
-        "dyno asks for no transfer coding (it sends no TE): switch it off in the server, or in the proxy in front of \
-         it. curl -v shows it as Transfer-Encoding.",
+        "dyno asks for no transfer coding (it sends no TE): switch off this coding in the server, or in the proxy in \
+         front of it. curl -v shows the coding as Transfer-Encoding.",
     ),
     (
         |case| case.names_rule && case.fault == Fault::MalformedHead,
         "The server, or a proxy in front of it, violates this rule of HTTP: curl -v shows the head of the \
-         answer. Check what sets this field there.",
+         answer. Find the program or filter that sets this field.",
     ),
     (
         |case| case.fault == Fault::MalformedHead,
@@ -167,8 +167,8 @@ const PROTOCOL: &[Row] = &[
     (
         |case| case.table == BODILESS,
         "The server, or a proxy in front of it, sends a body where HTTP allows none. Look at the program or filter that \
-         answers this request: it may write an error page, or the body of a GET, without a look at the method and the \
-         status.",
+         answers this request: it may write an error page, or the body of a GET, whatever the method and the status \
+         are.",
     ),
     (
         |case| matches!(case.fault, Fault::MalformedChunk | Fault::ExcessData),
@@ -196,14 +196,14 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
-        "Look at the server's log: it ends this request without a complete answer. curl shows whether another client \
-         gets one.",
+        "The server ends this request without a complete answer: look at its log. Try curl, to see whether another \
+         client gets a complete answer.",
     ),
     (
         |case| case.table == ENDED,
-        "Look at the server's log: it closed an HTTP/2 connection before it had answered all requests. It \
-         may have restarted, or a process of it crashed, or it limits the connection (nginx: \
-         keepalive_requests, keepalive_time) without answering the last requests: use fewer --streams.",
+        "The server closed an HTTP/2 connection before it had answered all requests: look at its log. It may have \
+         restarted, or one of its processes may have crashed. Or it limits the requests or the time of a connection \
+         (nginx: keepalive_requests, keepalive_time) without answering the last requests: use fewer --streams.",
     ),
     (
         |case| case.is.is_unix && case.errno == Some(Errno::NOENT),
@@ -233,45 +233,43 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::Unreachable,
-        "Check the address, and that no firewall lies between: the host does not answer.",
+        "The host does not answer: check the address, and that no firewall blocks the connection.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.table == "HTTP begun",
-        "The answer begins and does not end in time. If it never ends, as an event stream or a live video, \
-         use another URL. Otherwise give it more time with --timeout.",
+        "The answer begins, but does not end in time. If it never ends, like an event stream or a live video, \
+         use another URL. Otherwise, allow more time with --timeout.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.has_other_length,
         "The server declares more bytes than arrived in time. Its Content-Length may be wrong (a filter \
-         changes the body and keeps the length), or it hangs. If it only sends slowly, give it more time \
-         with --timeout.",
+         changes the body and keeps the length), or the server hangs. If it is only slow, allow more time with \
+         --timeout.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.names_no_site(),
-        "Look at the server's log: it accepts connections and does not answer in time. Give it more time \
-         with --timeout. If it drops requests for unknown hosts (HAProxy: silent-drop), use the site's name \
-         with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. Or the program that listens there is not \
-         a web server.",
+        "The server accepts connections, but does not answer in time: look at its log, or allow more time with \
+         --timeout. If it drops requests for unknown hosts (HAProxy: silent-drop), use the site's name with \
+         --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. The program that listens there may also not be a \
+         web server.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout,
-        "Look at the server's log: it accepts connections and does not answer in time. Give it more time \
-         with --timeout. Or the program that listens there is not a web server.",
+        "The server accepts connections, but does not answer in time: look at its log, or allow more time with \
+         --timeout. The program that listens there may also not be a web server.",
     ),
     (
         |case| case.fault == Fault::IdleClose,
         "The server closes idle connections before the clients use them again: raise its keep-alive timeout above \
-         their pauses (nginx: keepalive_timeout; Apache: KeepAliveTimeout; Node: server.keepAliveTimeout), or use \
-         --no-keep-alive. Such a request is not sent again, because the server may \
-         have carried it out.",
+         the clients' pauses (nginx: keepalive_timeout; Apache: KeepAliveTimeout; Node: server.keepAliveTimeout), or \
+         use --no-keep-alive. dyno does not repeat such a request, because the server may have executed it.",
     ),
     (
         |case| case.ends_silently() && case.names_no_site() && case.is.tls,
         "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
          not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, which also sends it in the \
-         handshake (SNI), or give -H 'Host: NAME'. Otherwise look at the server's log: it ends connections \
-         without an answer. A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no running \
-         backend.",
+         handshake (SNI), or give -H 'Host: NAME'. A TCP load balancer or tunnel there (HAProxy, ssh -L) may have \
+         no running backend. Otherwise, the server's log may say why it closes connections without an answer.",
     ),
     (
         |case| case.ends_silently() && case.names_no_site(),
@@ -279,12 +277,13 @@ const CONNECTION: &[Row] = &[
          not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If \
          it speaks TLS on this port, use https:// in place of http://; if it expects the PROXY protocol, use \
          --proxy-protocol (v1 or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no \
-         running backend. Otherwise look at its log: it ends connections without a complete answer.",
+         running backend. Otherwise, the server's log may say why it closes connections without an answer.",
     ),
     (
         |case| case.fault == Fault::ClosedEarly && (case.table == CHUNKED || case.has_other_length),
         "The connection ends in the middle of the body: look at the server's log. A worker may have ended (a time \
-         limit, out of memory), a proxy may have a full disk, or the length is wrong (a filter, a compression).",
+         limit, out of memory), a proxy's disk may be full, or a filter or compression may have made the declared \
+         length wrong.",
     ),
     (
         |case| {
@@ -294,12 +293,12 @@ const CONNECTION: &[Row] = &[
             );
             ended && (case.is.tls || case.is.answers_others)
         },
-        "Look at the server's log: it ends connections without a complete answer. A TCP load balancer or \
+        "The server closes connections without a complete answer: look at its log. A TCP load balancer or \
          tunnel there (HAProxy, ssh -L) may have no running backend.",
     ),
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),
-        "Look at the server's log: it ends connections without a complete answer. If it speaks TLS on this \
+        "The server closes connections without a complete answer: look at its log. If it speaks TLS on this \
          port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 \
          or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no running backend.",
     ),
@@ -312,8 +311,8 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::WrongLength && case.is.asking.for_coding,
-        "--expect-bytes counts the body as it is sent, which is compressed here: give the number of bytes that \
-         came, or leave out Accept-Encoding.",
+        "--expect-bytes counts the bytes of the body as sent, and the server compressed this body: give the \
+         number of received bytes, or leave out Accept-Encoding.",
     ),
     (
         |case| case.fault == Fault::WrongLength,
@@ -326,8 +325,8 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::MissingValue,
-        "Look at the answer with another client: the step's header, cookie, expression or pointer is not in it, or \
-         not within the first 256 KiB of its body.",
+        "The answer lacks the header, cookie, expression or pointer of the step, or has it only after the first \
+         256 KiB of the body: look at the answer with another client.",
     ),
     (
         |case| case.fault == Fault::UnusableValue,

@@ -28,7 +28,7 @@ pub struct Circumstances {
     pub redirects_to_itself: bool,
     /// The server answered other requests of the level without error.
     pub answers_others: bool,
-    /// What the server asks for with status 401.
+    /// Authentication scheme that the server asks for with status 401.
     pub challenge: Challenge,
     pub asking: Asking,
 }
@@ -52,9 +52,9 @@ pub struct Asking {
     pub head_bytes: usize,
 }
 
-/// The smallest default limit of common servers, 4 KiB.
+/// Smallest default limit of common servers for the request line and the headers, in bytes: 4 KiB.
 const LARGE_BYTES: usize = 4000;
-/// The smallest limit that servers are usually set to, 1 KiB.
+/// Smallest limit for the request line and the headers that is usual in configurations, in bytes: 1 KiB.
 const NOTABLE_BYTES: usize = 1000;
 
 impl Asking {

@@ -290,10 +290,10 @@ fn split_url(url: &str) -> Result<Parts, TargetError> {
     };
     let named = name_and_port(host, HTTP_PORT);
     if host.contains(['@', '?', '#', '\\', '%']) || named.is_none() {
-        return refuse("there is no plain host[:port] after the scheme");
+        return refuse("only host or host:port may stand between the scheme and the path");
     }
     if secure && !named.is_some_and(|(name, _)| can_be_certified(name)) {
-        return refuse("no certificate can be issued for such a host");
+        return refuse("a certificate can't name such a host");
     }
     if path.contains('#') {
         return refuse("a fragment (#...) is not sent to servers; leave it out");

@@ -1,4 +1,4 @@
-//! Deadlines of tasks. The wait of a request for its turn by the bound of the rate (`pace.rs`) moves them.
+//! Deadlines of tasks. While the rate limit (`pace.rs`) delays a request of a task, the task's deadline moves along.
 
 use crate::executor::Executor;
 use crate::task_times::PASSED;
@@ -22,13 +22,13 @@ impl Executor {
         self.deadline_ns() == PASSED
     }
 
-    /// Returns how long the bound of the rate has postponed requests of the current task so far.
+    /// Returns the total time for which the rate limit has delayed requests of the current task, in nanoseconds.
     pub fn postponed_ns(&self) -> u64 {
         self.times(|times| times.postponed_ns)
     }
 
-    /// Returns the time of a clock that stands still while the bound of the rate postpones a request of the current
-    /// task. Otherwise, it runs as the monotonic clock does.
+    /// Returns the time of a clock that stands still while the rate limit delays a request of the current task, and
+    /// otherwise runs like the monotonic clock.
     pub fn task_clock_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.postponed_ns())
     }
@@ -38,7 +38,7 @@ impl Executor {
         self.set_deadline(deadline_ns.saturating_add(self.postponed_ns()));
     }
 
-    /// Waits for `work` with another deadline of the current task, then restores the present one.
+    /// Runs `work` with another deadline of the current task, then restores the previous deadline.
     pub async fn with_deadline<T>(&self, deadline_ns: u64, work: impl Future<Output = T>) -> T {
         let (before_ns, postponed_ns) = (self.deadline_ns(), self.postponed_ns());
         self.set_deadline(deadline_ns);
@@ -47,8 +47,8 @@ impl Executor {
         done
     }
 
-    /// Waits until `due_ns` for the turn of a request, and moves the current task's deadline by this wait. Returns its
-    /// length.
+    /// Waits until `due_ns`, when the rate limit permits a request, and moves the current task's deadline by the length
+    /// of the wait. Returns this length in nanoseconds.
     pub(crate) async fn postpone_until(&self, due_ns: u64) -> u64 {
         let begun_ns = monotonic_ns();
         if due_ns <= begun_ns {

@@ -42,8 +42,8 @@ struct Shared {
     remote: Arc<RemoteWakes>,
     registry: RefCell<Registry>,
     current: Current,
-    /// Deadline of each task, and more. A sweep polls tasks whose deadline has passed, which costs less than one timer per
-    /// operation.
+    /// Deadline and delays of each task. A sweep polls tasks whose deadline has passed, which costs less than one timer
+    /// per operation.
     times: RefCell<Vec<TaskTimes>>,
     timers: RefCell<BinaryHeap<Timer>>,
     spawned: RefCell<Vec<Task>>,

@@ -1,5 +1,5 @@
 //! The base of all protocols: an event loop for one OS thread (tasks, timers, sockets), TLS (`tls`), permitted
-//! destinations (`target`) and the bound of the rate (`pace`). Linux only, without blocking work.
+//! destinations (`target`) and the rate limit (`pace`). Linux only, without blocking work.
 //!
 //! A task is an ordinary future. It is polled when one of its sockets has an event, when its timer is due, or when
 //! another task or thread wakes it. Extra polls are harmless. Reports are kept per socket, so a request on a kept

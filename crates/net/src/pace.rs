@@ -1,7 +1,8 @@
-//! Paces requests by a bound of their rate: over all targets, clients and threads of the process that use one address.
+//! Limits the rate of requests to one address, summed over all targets, clients and threads of the process.
 //!
-//! A request waits for its turn where it is sent: a session of files by `Dialer::turn`, a client of objects by
-//! `Pace::turn`. The wait moves the task's deadline, so it counts in no timeout, and `Executor::postponed_ns` has its sum.
+//! A request waits just before it is sent: in `Dialer::turn` for file sessions, in `Pace::turn` for object clients. The
+//! wait moves the task's deadline, so it does not count toward a timeout. `Executor::postponed_ns` returns the sum of
+//! these waits.
 
 use crate::executor::Executor;
 use dyno_measure::{monotonic_ns, NS_PER_S};
@@ -10,15 +11,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A rate that no generator reaches: from here on, a bound is none.
+/// A rate that no generator reaches. A limit of this rate or more counts as no limit.
 const UNBOUNDED_PER_S: f64 = 1e7;
 /// Upper bound of the time between two requests (two years), so that sums of a few do not overflow.
 const MOST_NS: u64 = 1 << 56;
 
-/// When the next request to an address is permitted.
+/// Time at which the next request to an address is permitted, in nanoseconds of the monotonic clock.
 static FREE_NS: Mutex<BTreeMap<SocketAddr, Arc<AtomicU64>>> = Mutex::new(BTreeMap::new());
 
-/// The turns of all requests to an address.
+/// The rate limit for all requests to an address: each request takes a turn, and turns have a minimum interval.
 #[derive(Debug, Clone)]
 pub struct Pace {
     free_ns: Arc<AtomicU64>,
@@ -42,8 +43,8 @@ impl Drop for Turn<'_> {
 }
 
 impl Pace {
-    /// Returns the pace of this process; None: without a bound. It has a share of the bound, `part` of `whole` clients, and
-    /// its next request is not permitted before those of `turn` others.
+    /// Returns the rate limit of this process, or None if there is no limit. The process gets the share `part` /
+    /// `whole` of the rate, counted in clients. Its first request waits for the requests of `turn` other clients.
     #[must_use]
     pub fn of(
         address: SocketAddr,
@@ -64,8 +65,8 @@ impl Pace {
         })
     }
 
-    /// Returns the pace of a process that has the clients from number `first` on, `part` of `whole`. If others have some,
-    /// one of them may have sent a request just now.
+    /// Returns the rate limit of a process that runs `part` of `whole` clients, starting at number `first`. If other
+    /// processes run the rest, one of them may just have sent a request, so this process waits for one more turn.
     #[must_use]
     pub fn of_part(
         address: SocketAddr,
@@ -77,7 +78,7 @@ impl Pace {
         Self::of(address, max_rate_per_s, (part, whole), turn)
     }
 
-    /// Takes the next turn, for this number of requests at once. Returns its time.
+    /// Takes the next turn, for this number of requests at once. Returns its time in ns of the monotonic clock.
     #[must_use]
     pub fn take(&self, requests: usize) -> u64 {
         let (now_ns, length_ns) = (monotonic_ns(), self.length_ns(requests));
@@ -90,7 +91,8 @@ impl Pace {
         before.unwrap_or_else(|free_ns| free_ns).max(now_ns)
     }
 
-    /// Waits until this number of requests may be sent at once, and counts them. Returns how long it waited.
+    /// Waits until this number of requests may be sent at once, and counts them. Returns the length of the wait in
+    /// nanoseconds.
     pub async fn turn(&self, executor: &Executor, requests: usize) -> u64 {
         let turn_ns = self.take(requests);
         let mut turn = Turn {
@@ -103,7 +105,7 @@ impl Pace {
         waited_ns
     }
 
-    /// Waits until a request is permitted, and counts none.
+    /// Waits until a request is permitted, without counting one.
     pub async fn wait(&self, executor: &Executor) {
         executor.sleep_until(self.free_ns()).await;
     }
@@ -114,7 +116,7 @@ impl Pace {
         self.free_ns.load(Ordering::Relaxed)
     }
 
-    /// Returns how long this number of requests takes at least.
+    /// Returns the minimum time that this number of requests takes, in nanoseconds.
     #[must_use]
     pub fn length_ns(&self, requests: usize) -> u64 {
         self.interval_ns.saturating_mul(requests as u64)

@@ -454,7 +454,7 @@ impl Dialer {
         Self { preamble, ..self }
     }
 
-    /// Lets requests over the dialer's connections wait for their turns of `pace`.
+    /// Limits the rate of requests over the dialer's connections by `pace`.
     #[must_use]
     pub fn paced(self, pace: Option<Pace>) -> Self {
         Self { pace, ..self }
@@ -464,8 +464,8 @@ impl Dialer {
         self.pace.as_ref()
     }
 
-    /// Waits until the bound of the rate, if any, permits a message with this number of requests, and counts them. Returns
-    /// how long it waited.
+    /// Waits until the rate limit, if any, permits a message with this number of requests, and counts them. Returns the
+    /// length of the wait in nanoseconds.
     pub async fn turn(&self, requests: usize) -> u64 {
         match &self.pace {
             Some(pace) => pace.turn(&self.executor, requests).await,

@@ -1,4 +1,4 @@
-//! Times of a task: its deadline, and how long the bound of the rate has postponed its requests (`pace.rs`).
+//! Times of a task: its deadline, and how long the rate limit has delayed its requests (`pace.rs`).
 
 const NO_DEADLINE: u64 = u64::MAX;
 /// Marks a deadline that has passed.

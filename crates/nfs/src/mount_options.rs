@@ -8,7 +8,7 @@ const KNOWN: &str =
                      vers=4.2, and proto=tcp or proto=udp";
 const WITHOUT_EFFECT: &str = "dyno mounts nothing, so this mount option has no effect: leave it out";
 
-/// Options of a mount that say nothing about the server or the way to it.
+/// Mount options that concern neither the server nor the connection to it.
 const OF_A_MOUNT: [&str; 41] = [
     "_netdev",
     "ac",
@@ -77,9 +77,11 @@ pub(crate) fn refusal(parameter: &str) -> String {
         }
         ("proto", "rdma" | "rdma6") | ("rdma", _) => "dyno does not speak RDMA: use proto=tcp",
         ("mountproto", _) => "MOUNT uses the transport of NFS: leave it out, or use proto=udp for both",
-        ("mountvers", _) => "MOUNT has version 3 with vers=3, and NFSv4 has none: leave it out",
-        ("mounthost" | "mountaddr", _) => "MOUNT is asked at the URL's address: leave it out",
-        ("sec", "sys") => "leave it out: requests have AUTH_SYS",
+        ("mountvers", _) => {
+            "NFSv3 always uses version 3 of MOUNT, and NFSv4 does not use MOUNT: leave it out"
+        }
+        ("mounthost" | "mountaddr", _) => "dyno sends MOUNT requests to the URL's address: leave it out",
+        ("sec", "sys") => "leave it out: all requests use AUTH_SYS",
         ("sec", _) => "dyno speaks no Kerberos with NFS: allow sec=sys on the export, and leave it out",
         ("nconnect" | "max_connect" | "trunkdiscovery" | "notrunkdiscovery", _) => {
             "each client has one connection: leave it out, and use more clients"
@@ -87,7 +89,7 @@ pub(crate) fn refusal(parameter: &str) -> String {
         ("rsize" | "wsize", _) => "transfers have the size that the server prefers: leave it out",
         ("rdirplus" | "nordirplus", _) => "readdirplus of a suite's table [nfs] decides this: leave it out",
         ("resvport" | "noresvport", _) => {
-            "dyno uses ports below 1024 if it may and the server wants it: leave it out"
+            "dyno uses ports below 1024 if the server requires them and the user may use them: leave it out"
         }
         ("sync", _) => "a suite decides what is flushed: leave it out",
         ("user" | "username" | "pass" | "password", _) => "a user has a number in NFS: use uid=1000&gid=1000",

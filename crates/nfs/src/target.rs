@@ -149,7 +149,7 @@ impl NfsTarget {
         self.options.version
     }
 
-    /// Returns the answers so far that asked clients to wait.
+    /// Returns the counts of the answers so far that asked clients to wait.
     pub fn postponed(&self) -> &Arc<Postponed> {
         &self.postponed
     }
@@ -164,13 +164,13 @@ impl NfsTarget {
         self.options.delegations && self.options.version.is_four()
     }
 
-    /// Returns a copy of the target whose requests keep `pace` instead of the pace before load.
+    /// Returns a copy of the target with `pace` as the rate limit of its requests, instead of the limit before load.
     #[must_use]
     pub fn paced(&self, pace: Option<Pace>) -> Self {
         Self { pace, ..self.clone() }
     }
 
-    /// Returns the pace of all requests; None: without a bound.
+    /// Returns the rate limit of all requests, or None if there is no limit.
     pub fn pace(&self) -> Option<&Pace> {
         self.pace.as_ref()
     }
@@ -249,7 +249,9 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     let end = rest.find('/').unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
     if !is_plain_host(host) {
-        return Err(refuse("there is no plain host[:port] after nfs://"));
+        return Err(refuse(
+            "only host or host:port may stand between nfs:// and the path",
+        ));
     }
     if path.contains('#') || path.chars().any(char::is_control) {
         return Err(refuse("the path can't have #: write %23 for #"));

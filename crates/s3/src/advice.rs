@@ -78,7 +78,7 @@ const ROWS: &[Row] = &[
     Row {
         names: &["RequestTimeTooSkewed"],
         circumstance: always,
-        text: "The clocks of this machine and the server differ by more than 15 minutes: set them.",
+        text: "The clocks of this machine and the server differ by more than 15 minutes: correct the one that is wrong.",
     },
     Row {
         names: &["ExpiredToken", "InvalidToken"],
@@ -118,7 +118,7 @@ const ROWS: &[Row] = &[
         names: &["SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable"],
         circumstance: always,
         text: "The server limits the rate of requests: give --max-rate below the limit (it applies to the \
-               whole run), or use fewer clients. In a load level no request is repeated.",
+               whole run), or use fewer clients. dyno repeats no request during a load level.",
     },
     Row {
         names: &["NotImplemented", "InvalidRequest", "InvalidArgument", "InvalidDigest", "XAmzContentSHA256Mismatch"],
@@ -161,7 +161,7 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         }
         (None, Some(503)) => {
             return Some(
-                "The server is not available, or a proxy in front of it reaches none: look at the logs of both. If it \
+                "The server is not available, or a proxy in front of it can't reach it: look at the logs of both. If it \
                  limits the rate of requests, give --max-rate below the limit.",
             )
         }
@@ -190,7 +190,7 @@ fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
             Some("The port speaks TLS: use s3s:// in place of s3://.")
         }
         Some(400) if has(&["api port"]) => {
-            Some("This is not the port of the S3 interface, which for MinIO is usually 9000: its console has 9001.")
+            Some("This is not the port of the S3 interface. MinIO usually has S3 on port 9000, and its console on port 9001.")
         }
         Some(405 | 501) if text.starts_with(&DELETE_OBJECTS.to_ascii_lowercase()) => {
             Some("The server can't delete several objects with one request: leave delete_many out of --mix.")
@@ -254,8 +254,8 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         }
         Fault::ResponseTimeout => {
             return Some(
-                "Look at the server's log: it accepts connections and does not answer in time. Give it more \
-                 time with --timeout. Or the program that listens there is not an S3 server.",
+                "The server accepts connections, but does not answer in time: look at its log, or allow more time \
+                 with --timeout. The program that listens there may also not be an S3 server.",
             )
         }
         Fault::IdleClose => {

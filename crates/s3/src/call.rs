@@ -9,7 +9,7 @@ pub struct Call {
     /// Start of the operation, in nanoseconds of the monotonic clock. It moves forward by the time for which the rate
     /// limit postpones requests.
     pub start_ns: u64,
-    /// Whether the operation has already waited for its turn, so that its first request need not wait.
+    /// Whether the rate limit has already delayed the operation, so that its first request need not wait.
     pub(crate) is_due: bool,
     pub cost: Exchange,
     pub requests: RequestCounts,
@@ -24,7 +24,7 @@ impl Call {
         }
     }
 
-    /// Creates an operation whose first request need not wait for its turn.
+    /// Creates an operation whose first request is not delayed by the rate limit.
     #[must_use]
     pub fn due(start_ns: u64) -> Self {
         Self {

@@ -85,7 +85,7 @@ pub(crate) fn deleted(document: &[u8]) -> Result<Deleted, Malformed> {
     })
 }
 
-/// Reads a document whose root has a name.
+/// Reads a document whose root element must have this name.
 fn rooted<'a>(document: &'a [u8], name: &str) -> Result<Element<'a>, Malformed> {
     read(document).and_then(|root| (root.name == name).then_some(root).ok_or(Malformed))
 }
@@ -110,7 +110,7 @@ fn is_truncated(list: &Element<'_>) -> Result<bool, Malformed> {
     }
 }
 
-/// Returns a text of a document that is not empty.
+/// Returns the text of a child element, which must exist and not be empty.
 fn filled<'a>(root: &Element<'a>, name: &'a str) -> Result<String, Malformed> {
     let text = root.text(name).filter(|text| !text.is_empty());
     text.map(str::to_owned).ok_or(Malformed)

@@ -2,8 +2,8 @@
 //!
 //! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and
 //! `documents` read what servers send, within limits, and are fuzzed. `client` performs one operation at a
-//! time, `request` names and counts its requests, `place` makes clients, `target` proves that load is
-//! welcome, `advice` has hints. This crate never retries. The engine checks the contents.
+//! time, `request` names and counts its requests, `place` makes clients, `target` proves that the
+//! server consents to load, `advice` has hints. This crate never retries. The engine checks the contents.
 
 mod advice;
 mod answer;

@@ -377,10 +377,10 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !authority.bytes().all(|byte| byte.is_ascii_graphic()) || authority.contains(['%', '\\', '@']) {
-        return refuse("there is no plain host[:port] after the scheme");
+        return refuse("only host or host:port may stand between the scheme and the bucket");
     }
     let Some((name, _)) = name_and_port(authority, HTTPS_PORT) else {
-        return refuse("there is no plain host[:port] after the scheme");
+        return refuse("only host or host:port may stand between the scheme and the bucket");
     };
     let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
     let of_bucket = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
@@ -398,12 +398,12 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
     }
     if addressing == Addressing::Virtual && (authority.starts_with('[') || is_address(name)) {
         return refuse(
-            "with --addressing virtual the bucket's name is put before the host, so the host must be a name, \
+            "with --addressing virtual, the bucket's name precedes the host's name, so the host must be a name, \
              not an address: use the server's name, or --addressing path",
         );
     }
     if is_secure && !can_be_certified(name) {
-        return refuse("no certificate can be issued for such a host");
+        return refuse("a certificate can't name such a host");
     }
     Ok(Parts {
         is_secure,

@@ -18,18 +18,18 @@ pub(crate) struct Malformed;
 #[derive(Debug, Default)]
 pub(crate) struct Element<'a> {
     pub(crate) name: &'a str,
-    /// Meaningful only without child elements.
+    /// Text of the element; meaningful only without child elements.
     text: Cow<'a, str>,
     elements: Vec<Element<'a>>,
 }
 
 impl<'a> Element<'a> {
-    /// Returns its child elements with a name.
+    /// Returns the child elements with this name.
     pub(crate) fn all(&self, name: &'a str) -> impl Iterator<Item = &Element<'a>> {
         self.elements.iter().filter(move |element| element.name == name)
     }
 
-    /// Returns the text of its last child element with a name and without child elements.
+    /// Returns the text of the last child element that has this name and no child elements of its own.
     pub(crate) fn text(&self, name: &'a str) -> Option<&str> {
         let texts = self.all(name).filter(|element| element.elements.is_empty());
         texts.last().map(|element| &*element.text)
@@ -71,7 +71,7 @@ pub(crate) fn read(document: &[u8]) -> Result<Element<'_>, Malformed> {
 struct Place<'a> {
     /// The open elements.
     path: Vec<Element<'a>>,
-    /// Once it has ended.
+    /// The root element, once it has ended.
     root: Option<Element<'a>>,
 }
 

@@ -56,11 +56,11 @@ const WRONG_USER: &str =
      passwords: smbpasswd -a USER sets one. Write a domain's user as DOMAIN\\user.";
 const EXPIRED_TICKET: &str = "Get a new ticket with kinit. It must last until the end of the run.";
 const CLOCKS: &str =
-    "The clocks of this machine, the KDC and the server differ by more than Kerberos allows, which is 5 minutes: set them.";
+    "The clocks of this machine, the KDC and the server differ by more than the 5 minutes that Kerberos allows: correct them.";
 const NO_MORE_SESSIONS: &str =
     "The server accepts no more sessions: its limit, or that of its licence, is reached.";
 const TICKET_OF_ANOTHER: &str =
-    "The server can't read the ticket: the server's key has changed since then (run kinit again), or the \
+    "The server can't read the ticket: the server's key has changed since the ticket was issued (run kinit again), or the \
      URL's host is registered to another machine (setspn -Q cifs/HOST).";
 const KEPT_OUT: &str =
     "The server's policies refuse this user, for example because of log-on hours, an empty password or a ban on \
@@ -68,16 +68,16 @@ const KEPT_OUT: &str =
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
-    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual one is 445."),
+    Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual port is 445."),
     Row::failed(
         Fault::ConnectTimeout,
         &[],
         NO_CONNECTION,
     ),
-    Row::failed(Fault::Unreachable, &[], "Check the address, and that no firewall lies between: the host does not answer."),
-    Row::failed(Fault::ResponseTimeout, &[], "Look at the server's log: it accepts connections but does not answer in time. A sleeping disk may take longer at the first access: open the share once, and start again, or raise timeout_s of the suite. Perhaps it is not a file server."),
-    Row::failed(Fault::ClosedEarly, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
-    Row::failed(Fault::ConnectionReset, &[], "Check the port, whether the server still runs, and its log: it ended the connection."),
+    Row::failed(Fault::Unreachable, &[], "The host does not answer: check the address, and that no firewall blocks the connection."),
+    Row::failed(Fault::ResponseTimeout, &[], "The server accepts connections, but does not answer in time: look at its log. A sleeping disk may delay the first access: open the share once, and start again, or raise timeout_s of the suite. The program that listens there may also not be a file server."),
+    Row::failed(Fault::ClosedEarly, &[], "The server closed the connection: check the port, whether the server still runs, and its log."),
+    Row::failed(Fault::ConnectionReset, &[], "The server closed the connection: check the port, whether the server still runs, and its log."),
     Row::failed(Fault::WrongSignature, &[], "Server and client have different keys: a device between them may have changed messages, or the server is faulty. Try another max_dialect."),
     Row::failed(Fault::NoCredit, &[], "The server violates the protocol. Try another max_dialect, and report this with the server's version."),
     Row::failed(Fault::MalformedMessage, &[], "The server violates the protocol. Try another max_dialect, and report this with the server's version."),
@@ -85,8 +85,8 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::SessionLost, &[NETWORK_NAME_DELETED], "The server closed the share. Most often, the user can't enter its directory: on the server, chmod o+x the directory and all above it. Otherwise, somebody closed the share."),
     Row::failed(Fault::SessionLost, &[], "The server ended the session: check its log, and whether it still runs."),
     Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it. If files were created, and only changes are refused, the share may be write-once or have a retention time (Samba: vfs objects = worm)."),
-    Row::failed(Fault::NotFound, &[], "A file is gone right after it was created, or the directory does not exist: create the directory of the URL, and look for a program or setting that hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
-    Row::failed(Fault::NotFound, &[], "A file is gone right after it was created: the server hides or removes it (Samba: veto files; a virus scanner), stores its name in another case (Samba: preserve case, default case, case sensitive), or somebody removed the directory."),
+    Row::failed(Fault::NotFound, &[], "A file disappeared right after it was created, or the directory does not exist: create the directory of the URL, and look for a program or setting that hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
+    Row::failed(Fault::NotFound, &[], "A file disappeared right after it was created: the server hides or removes it (Samba: veto files; a virus scanner), stores its name in another case (Samba: preserve case, default case, case sensitive), or somebody removed the directory."),
     Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, and such links are not followed: use the URL of the server and share to which it leads."),
     Row::failed(Fault::ErrorStatus, &[NOT_A_DIRECTORY], "The URL names a file: name its directory.").when(below_the_share),
     Row::failed(Fault::SharingViolation, &[], "Another program has a file of the load open: a virus scanner, an indexer or a backup on the server. Exclude the load's files there (serverdyno-*, Bonnie.*). If every file fails at its first open, the server can't get the kernel's share mode: set kernel share modes = no (Samba)."),
@@ -95,7 +95,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::NoSpace, &[], "The share is full: free space on the server, or write less: a suite with fewer clients, a smaller -s (Bonnie) or --scale (scenarios). If df -h shows free space there, look at df -i (no inodes left) and at quotas."),
 
     Row::refused(Refusal::NotSmb, &[], "Check the port: it belongs to another kind of server, or to one that only speaks SMB 1, which is not supported."),
-    Row::refused(Refusal::HungUp, &[], "If it is a file server, it accepts no more connections (Samba: max smbd processes): look at its log. Check the port, too."),
+    Row::refused(Refusal::HungUp, &[], "Check the port. If a file server listens there, it may accept no more connections (Samba: max smbd processes): look at its log."),
     Row::refused(Refusal::Smb1Alone, &[], "On the server, enable SMB 2.0.2 or newer (Samba: server max protocol)."),
     Row::refused(Refusal::TurnedAway, &[], "On the server, allow this machine's address (Samba: hosts allow, hosts deny)."),
     Row::refused(Refusal::Dialect, &[NOT_SUPPORTED], "The server supports no version of SMB from min_dialect to max_dialect: widen the range. A server that only speaks SMB 1 (Samba: server max protocol) is not supported."),
@@ -133,7 +133,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Ticket, &[MODIFIED, NOT_US, OLD_KEY, NO_KEY], TICKET_OF_ANOTHER),
     Row::refused(Refusal::Ticket, &[REPEATED], "The server has seen this log-on before: something between client and server repeats messages."),
     Row::refused(Refusal::Ticket, &[NO_SUCH_USER, INVALID_TOKEN], "The server can read the ticket, but has no account for its user: let it map the domain's users (Samba: winbind, idmap config, username map, min domain uid)."),
-    Row::refused(Refusal::Ticket, &[LOGON_FAILURE], "The server does not accept the ticket: its key has changed since then (run kinit again), the URL's host is registered to another machine, clocks differ by more than 5 minutes, it has no account for the user, or it does not accept Kerberos. Its log says which."),
+    Row::refused(Refusal::Ticket, &[LOGON_FAILURE], "The server does not accept the ticket: the server's key has changed since the ticket was issued (run kinit again), the URL's host is registered to another machine, clocks differ by more than 5 minutes, the server has no account for the user, or it does not accept Kerberos. Its log says which."),
     Row::refused(Refusal::Ticket, &[ACCOUNT_LOCKED_OUT, ACCOUNT_DISABLED, ACCOUNT_EXPIRED, PASSWORD_EXPIRED, PASSWORD_MUST_CHANGE], "The user's account or password is locked or has expired: have it changed on the server, or name another user."),
     Row::refused(Refusal::Ticket, &[ACCOUNT_RESTRICTION, INVALID_LOGON_HOURS, LOGON_TYPE_NOT_GRANTED], KEPT_OUT),
     Row::refused(Refusal::Ticket, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),

@@ -122,13 +122,13 @@ impl SmbTarget {
         target
     }
 
-    /// Returns a copy of the target whose requests keep `pace` instead of the pace before load.
+    /// Returns a copy of the target with `pace` as the rate limit of its requests, instead of the limit before load.
     #[must_use]
     pub fn paced(&self, pace: Option<Pace>) -> Self {
         Self { pace, ..self.clone() }
     }
 
-    /// Returns the pace of all requests; None: without a bound.
+    /// Returns the rate limit of all requests, or None if there is no limit.
     pub fn pace(&self) -> Option<&Pace> {
         self.pace.as_ref()
     }
@@ -201,7 +201,7 @@ fn split_url(url: &str) -> Result<Url<'_>, TargetError> {
     };
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !is_plain_host(host) {
-        return refuse("there is no plain host[:port] after smb://");
+        return refuse("only host or host:port may stand between smb:// and the share");
     }
     if path.contains(['?', '#']) {
         return refuse("only a share and a path may follow the host: write ? as %3F and # as %23");

@@ -55,7 +55,7 @@ pub fn check_tree(tree: &Tree, directory: &Path) -> Vec<String> {
     let of_missing = tree.missing().iter().filter_map(|(_, path)| {
         let path = place(directory, path);
         let there = path.symlink_metadata().is_ok();
-        there.then(|| format!("{}: exists, but must not", path.display()))
+        there.then(|| format!("{}: exists, but must not exist", path.display()))
     });
     of_files.chain(of_missing).take(MOST_PROBLEMS_REPORTED).collect()
 }
@@ -63,14 +63,14 @@ pub fn check_tree(tree: &Tree, directory: &Path) -> Vec<String> {
 fn problem_of(file: &File, path: &Path) -> Option<String> {
     let problem = match fs::metadata(path) {
         Err(error) => error.to_string(),
-        Ok(facts) if !facts.is_file() => "not a regular file".to_owned(),
+        Ok(facts) if !facts.is_file() => "is not a regular file".to_owned(),
         // Check the size first, so that no file larger than expected is read.
         Ok(facts) if facts.len() != file.bytes => {
             format!("has {} bytes, but must have {}", facts.len(), file.bytes)
         }
         Ok(_) => match fs::read(path) {
             Err(error) => error.to_string(),
-            Ok(content) if content != file.content() => "wrong content".to_owned(),
+            Ok(content) if content != file.content() => "has the wrong content".to_owned(),
             Ok(_) => return None,
         },
     };

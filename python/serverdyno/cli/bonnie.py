@@ -195,13 +195,13 @@ def _tell(phases: Sequence[Mapping[str, Any]], all_bytes: int) -> None:
 
 
 def _tell_bound(records: Sequence[LevelRecord], url: str, bound: float | None) -> None:
-    """Print which phases the bound of the rate limited."""
+    """Print the phases that the rate limit slowed."""
     from serverdyno.analysis.trust import rate_marks  # noqa: PLC0415
 
     limited = [f"{record.step}" for record in records if rate_marks(record.bounded_s(url), bound)]
     if limited:
         typer.echo(
-            f"The bound of {bound:g} requests/s limited {', '.join(limited)}: "
-            "these rows show the bound, not the server.",
+            f"The rate limit of {bound:g} requests/s slowed {', '.join(limited)}: "
+            "these figures show the limit, not the server.",
             err=True,
         )

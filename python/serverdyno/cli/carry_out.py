@@ -145,7 +145,7 @@ def _until_precise(experiment: Experiment, progress: Progress) -> bool:
     while whole:
         done, half = experiment.head.plan.repetitions, half_width_percent(source_of(experiment))
         reached = "not known" if half is None else f"+- {half:.2g} %"
-        progress.notice(f"{done} repetitions: the widest interval of an average is {reached}")
+        progress.notice(f"after {done} repetitions, the widest interval of an average is {reached}")
         if precision.is_enough(half, plan.until_percent, done, plan.most_repetitions):
             return True
         experiment.extend(precision.AT_ONCE)

@@ -78,7 +78,7 @@ def show(
         loads = ", ".join(f"{level.clients} x {level.threads}" for level in levels)
         say(out, f"load levels (clients x threads): {loads}; {levels[0].length_s:g} s per level")
     _, state, highest = _told(opened)
-    say(out, f"state: {state}; highest: {highest or 'not measured'}")
+    say(out, f"state: {state}; highest throughput: {highest or 'not measured'}")
     finished, notes = opened.finished(), opened.run_notes()
     for run in head.order:
         done = sum((run.number, level.index) in finished for level in head.levels)

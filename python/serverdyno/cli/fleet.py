@@ -106,7 +106,7 @@ def _table(found: dict[str, Any]) -> Any:
         table.add_column(name)
     for row in found["nodes"]:
         if not row["there"]:
-            table.add_row(row["node"], *[""] * 6, "not there")
+            table.add_row(row["node"], *[""] * 6, "not joined")
             continue
         links = ", ".join(f"{name} {link['mbit_s'] or '?'} Mbit/s" for name, link in row["links"].items())
         cells = (

@@ -43,7 +43,7 @@ ON_THE_WEB = {
         "the option for the number of connections is --clients",
         "Use --clients 64 (or -c 64).",
     ),
-    "--latency": ("response times are always shown", REPORT),
+    "--latency": ("dyno always shows response times", REPORT),
     "-w": ("--report writes the results as HTML", REPORT),
     "-x": (
         "--report writes the results as HTML (ab), and there is no proxy (curl, hey)",
@@ -51,8 +51,8 @@ ON_THE_WEB = {
     ),
     "-y": ("--report writes the results as HTML", REPORT),
     "-e": ("--report writes the results as CSV", REPORT),
-    "-g": ("individual response times are not written: they are counted in a histogram", REPORT),
-    "-S": ("response times are shown as percentiles", REPORT),
+    "-g": ("dyno counts response times in a histogram, and does not write each one", REPORT),
+    "-S": ("dyno shows response times as percentiles", REPORT),
     "-u": (
         "the option for a file to send (ab) is --data-file, and credentials (curl) come from the environment",
         "PUT a file: --method PUT --data-file FILE. Credentials: export DYNO_AUTHORIZATION=user:password, and give "
@@ -84,7 +84,7 @@ ON_THE_WEB = {
         "the option for a HEAD request (curl) is --method, and the name in a TLS handshake (ab) is the URL's host",
         "--method HEAD. Another address for the host: --resolve HOST:PORT:ADDRESS.",
     ),
-    "-B": ("the kernel chooses the address to connect from", "Leave it out."),
+    "-B": ("the kernel chooses the local address of each connection", "Leave it out."),
     "-A": (
         "a header sets the user agent (curl), and every record would contain a password (ab)",
         "-H 'User-Agent: NAME'. Credentials: export DYNO_AUTHORIZATION=user:password, and give --auth basic.",
@@ -97,8 +97,8 @@ ON_THE_WEB = {
         "dyno uses no proxy: the load goes directly to the server",
         "Give the proxy's own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
-    "-L": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
-    "--location": ("redirects are not followed", "Give the URL that curl -I shows as Location."),
+    "-L": ("dyno does not follow redirects", "Give the URL that curl -I shows as Location."),
+    "--location": ("dyno does not follow redirects", "Give the URL that curl -I shows as Location."),
     "--cacert": ("the option for trusted authorities is --ca-file", "--ca-file FILE (PEM)."),
     "--concurrency": ("the option for the number of clients is --clients", "Use --clients 64 (or -c 64)."),
     "--vus": ("the option for the number of clients is --clients", "Use --clients 64 (or -c 64)."),
@@ -108,7 +108,7 @@ ON_THE_WEB = {
     "--data-binary": ("the option for a body is --data", "--data TEXT, or --data-file FILE."),
     "-F": (
         "dyno does not build forms",
-        "Save the body of one with curl, and give it with --data-file FILE.",
+        "Write the encoded form into a file, and send it with --data-file FILE.",
     ),
     "--compressed": ("dyno requests content codings with a header", "-H 'Accept-Encoding: gzip'."),
     "-4": (

@@ -73,7 +73,7 @@ def url_of(directory: str) -> str:
     if not directory:
         raise UserError(
             "-d is empty",
-            hint="Name a directory. If the command names a variable, the variable is not set.",
+            hint="Give a directory. If the command uses a shell variable, this variable is not set.",
         )
     try:
         place = Path(directory)
@@ -82,7 +82,7 @@ def url_of(directory: str) -> str:
         return place.resolve().as_uri()
     except (OSError, RuntimeError, ValueError) as error:  # too long a name, or a loop of symbolic links
         why = error.strerror if isinstance(error, OSError) else f"{error}"
-        raise UserError(f"-d {directory} can't be used: {why}", hint="Name a directory.") from error
+        raise UserError(f"-d {directory} can't be used: {why}", hint="Give a directory.") from error
 
 
 def _meant(directory: str) -> str | None:
@@ -93,7 +93,7 @@ def _meant(directory: str) -> str | None:
     slashed = directory.replace("\\", "/")
     hint = None
     if (url := other_spelling(directory)) is not None:
-        hint = f"A server's is written -d '{url}'."
+        hint = f"Write a directory on a server as -d '{url}'."
     elif re.match(r"[A-Za-z]:(?:/|$)", slashed):
         in_wsl = f"/mnt/{slashed[0].lower()}{slashed[2:]}"
         hint = (
@@ -235,8 +235,8 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         raise UserError(
             "--user is empty",
             hint=(
-                "Leave the option out to log on as a guest. If the command names a variable, the variable "
-                "is not set."
+                "Leave the option out to log on as a guest. If the command uses a shell variable, this "
+                "variable is not set."
             ),
         )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}

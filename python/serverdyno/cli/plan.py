@@ -108,6 +108,6 @@ def _can_tell(configurations: int, repetitions: int, minimum_percent: float) -> 
     if configurations < 2:
         return f"{words}: only one configuration, so there is no comparison"
     if found is None:
-        return f"{words}: can't prove any difference, not even a large one; use 3 or more"
+        return f"{words}: can't prove any difference, not even a large one; use 3 or more repetitions"
     scattered = f"if identical runs scatter by {scatter:.2g} %, {whose}"
     return f"{words}: detects differences above about {found:.2g} % (4 of 5 times, {scattered})"

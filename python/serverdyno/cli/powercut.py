@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 def powercut(
     experiment: Annotated[Path, typer.Argument(help="Folder of an experiment with file or object servers.")],
-    cuts: Annotated[int, typer.Option(min=1, max=1000, help="Power cuts per configuration.")] = 5,
+    cuts: Annotated[int, typer.Option(min=1, max=1000, help="Number of power cuts per configuration.")] = 5,
     configuration: Annotated[
         list[str] | None, typer.Option(help="Only this configuration; may be repeated. Default: all.")
     ] = None,

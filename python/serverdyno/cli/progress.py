@@ -128,7 +128,7 @@ class LiveLine(PlainLines):
             self._show(
                 Text(
                     f"{self._run.configuration} r{self._run.repetition}  {_load(self._level)}  "
-                    f"{snapshot['clients_prepared']} ready"
+                    f"{snapshot['clients_prepared']} of {self._level.clients} ready"
                 )
             )
             return
@@ -177,7 +177,7 @@ def _finished(record: LevelRecord) -> str:
         return f"{record.configuration} r{record.repetition}  {record.name:>24}  {record.window_s:.3f} s"
     rate = format_count(record.operations_s)
     worst = max(record.failed, key=lambda row: row.count, default=None)
-    why = "" if worst is None else f" (most: {clean.quoted(worst.example)})"
+    why = "" if worst is None else f" (most frequent: {clean.quoted(worst.example)})"
     why += f", {record.never_began} of {record.clients} clients could not begin" if record.never_began else ""
     return (
         f"{record.configuration} r{record.repetition}  {_load(record):>12}  {rate:>10} operations/s  "

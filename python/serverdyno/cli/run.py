@@ -62,8 +62,8 @@ def run(
     until: Annotated[
         str | None,
         typer.Option(
-            help="Repeat at least six times, until half of the widest interval is at most this percentage, "
-            "such as 2%."
+            help="Repeat at least six times, until the widest interval of an average is at most +- this "
+            "percentage, such as 2%."
         ),
     ] = None,
     into: Annotated[

@@ -150,7 +150,9 @@ def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Sui
     if (not values.get("readdirplus", True) and scheme not in {None, "nfs"}) or (
         values.get("direct") and scheme != "file"
     ):
-        raise UserError("--no-readdirplus is for nfs://, and --direct for a directory", hint=EXAMPLE)
+        raise UserError(
+            "--no-readdirplus requires an nfs:// URL, and --direct a directory of this machine", hint=EXAMPLE
+        )
     of_nfs = {name: values.pop(name) for name in ("readdirplus",) if name in values}
     of_directory = {name: values.pop(name) for name in ("direct",) if name in values}
     suite = suite.with_settings(NFS, suite.settings(NFS).model_copy(update=of_nfs))

@@ -39,7 +39,7 @@ def show(name: Annotated[str, typer.Argument(help="diskmix or webbench-static.")
         raise UserError(f"unknown workload {name!r}; expected diskmix or webbench-static")
     lines = _native.diskmix_acceptance()
     table = Table(
-        "a pass of the disk mix", "fact", "known", "ours", "may differ by", "", box=None, header_style="bold"
+        "a pass of the disk mix", "fact", "known", "ours", "tolerance", "", box=None, header_style="bold"
     )
     for line in lines:
         table.add_row(

@@ -323,7 +323,7 @@ def _tell_loss(serving: Node, what: str) -> None:
     try:
         serving.ask("clock")
     except DynoError as error:
-        raise DynoError(f"{error}; {what} went with it", hint=error.hint) from error
+        raise DynoError(f"{error}; {what} ran on it and is lost, too", hint=error.hint) from error
 
 
 def _stopped(node: Node) -> bool:

@@ -105,7 +105,7 @@ def need(setup: LoadSetup, levels: Sequence[Level]) -> tuple[list[int], int]:
 
 
 def preparation_s(setup: LoadSetup, levels: Sequence[Level]) -> float:
-    """Return about how long the largest level's preparation takes under a bound of the rate, in s; 0: no bound."""
+    """Return about how long the largest level's preparation takes under a rate limit, in s; 0: no limit."""
     if setup.bounds is None or setup.suite.ends_when_done or setup.suite.work.uses_documents:
         return 0.0
     largest = max(levels, key=lambda level: level.clients)

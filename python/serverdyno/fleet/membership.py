@@ -48,7 +48,7 @@ def all_nodes(cluster: Cluster, wanted: Sequence[str], patience_s: float | None 
         )
     told = free_again(cluster, there)
     if silent := [name for name, one in told.items() if one is None]:
-        raise FleetError(f"{', '.join(silent)} of the fleet {cluster.folder.name} did not answer")
+        raise FleetError(f"nodes of the fleet {cluster.folder.name} that did not answer: {', '.join(silent)}")
     known = {name: one for name, one in told.items() if one is not None}
     if problems := [*differences(known)]:
         raise UserError(

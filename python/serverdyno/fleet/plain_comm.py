@@ -72,17 +72,17 @@ class PlainComm(TLS):  # type: ignore[misc]  # Dask has no types
         try:
             [length] = LENGTH.unpack(await self.stream.read_bytes(LENGTH.size))
             if length > self._most_bytes:
-                raise PeerError(f"a message of more than {self._most_bytes >> 10} KiB")
+                raise PeerError(f"it sent a message of more than {self._most_bytes >> 10} KiB")
             message = msgpack.unpackb(await read_bytes_rw(self.stream, length), use_list=False)
             if not isinstance(message, dict):
-                raise PeerError("a message that is not a map")
+                raise PeerError("it sent a message that is not a map")
         except (StreamClosedError, ssl.SSLError) as error:
             self.stream, self._closed = None, True
             convert_stream_closed_error(self, error)
             raise
         except (ValueError, TypeError, RecursionError) as error:
             self.abort()
-            raise PeerError(f"a message that is not plain data: {error}") from error
+            raise PeerError(f"it sent a message that is not plain data: {error}") from error
         except BaseException:
             self.abort()
             raise

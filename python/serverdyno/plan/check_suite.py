@@ -209,19 +209,22 @@ def _load_problems(suite: Suite) -> list[Problem]:
     ]
     problems += [
         Problem(
-            ("threads_from", index, "clients"), f"{after.clients} after {before.clients}: steps must grow"
+            ("threads_from", index, "clients"),
+            f"{after.clients} clients after {before.clients}: each step must begin at more clients",
         )
         for index, (before, after) in enumerate(pairwise(suite.threads_from), start=1)
         if after.clients <= before.clients
     ]
     problems += [
-        Problem(("threads_from", index, "clients"), f"no level has {step.clients} clients or more")
+        Problem(
+            ("threads_from", index, "clients"), f"never applies: no level has {step.clients} clients or more"
+        )
         for index, step in enumerate(suite.threads_from)
         if step.clients > max(suite.clients)
     ]
     most = max(level.clients * level.threads for level in levels(suite))
     if most > MAX_CLIENTS:
         problems.append(
-            Problem(("threads",), f"{most} connections at the same time, more than {MAX_CLIENTS}")
+            Problem(("threads",), f"a level would have {most:,} connections; the limit is {MAX_CLIENTS:,}")
         )
     return problems

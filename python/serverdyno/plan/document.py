@@ -171,7 +171,7 @@ def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
 def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
     """Return one pydantic error in words, with the refused value or the known names."""
     if error["type"] == "extra_forbidden":
-        return f"not known here{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
+        return f"unknown key{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
     if error["type"] == "missing":
         return "missing"
     return wording.refusal(error) + _other_kind(error)

@@ -75,7 +75,7 @@ class ThreadStep(Model):
     """The number of threads per client, from a number of clients on (VeriTest 2003, figure 12)."""
 
     clients: int = Field(ge=1, description="The number of clients from which the step applies.")
-    threads: int = Field(ge=1, le=1000, description="Threads per client from this step on.")
+    threads: int = Field(ge=1, le=1000, description="Number of threads per client from this step on.")
 
 
 class Suite(Model):
@@ -92,7 +92,7 @@ class Suite(Model):
     title: str = Field(default="", description="A one-line title. Default: the name.")
     source: str = Field(description="The publication of the parameters, or the person who chose them.")
     description: str = Field(default="", description="A description of the suite, including its limits.")
-    workload: str = Field(description="What clients do.")
+    workload: str = Field(description="Name of the workload: what clients do.")
     axis: AxisName = Field(
         default="clients",
         description="The quantity that grows from level to level. With `[open]`, this is the rate.",
@@ -105,9 +105,9 @@ class Suite(Model):
         description="Growing numbers of clients, one load level per number. With a rate: a single number of "
         "connections.",
     )
-    threads: int = Field(default=1, ge=1, le=1000, description="Concurrent requests per client.")
+    threads: int = Field(default=1, ge=1, le=1000, description="Number of concurrent requests per client.")
     threads_from: list[ThreadStep] = Field(
-        default=[], description="Steps from which clients have more threads."
+        default=[], description="Steps: from a number of clients on, each client has more threads."
     )
     length_s: Annotated[float, Option(("--length", "-d"), is_time=True)] = Field(
         gt=0, le=MAX_LENGTH_S, description="Length of a load level, including its ramps."
@@ -319,7 +319,7 @@ class GeneratorPlan(Model):
     )
     processes: int = Field(default=1, ge=1, le=64, description="Number of processes that generate the load.")
     threads: Annotated[int, Option(("--threads", "-t"))] = Field(
-        default=1, ge=1, le=256, description="Threads per process, with one CPU each."
+        default=1, ge=1, le=256, description="Number of generator threads per process, with one CPU each."
     )
     weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={},
@@ -327,7 +327,8 @@ class GeneratorPlan(Model):
         "CPUs. Give all weights or none.",
     )
     cpus: Annotated[list[int], Option(("--cpus",), listed=True, ranges="each")] = Field(
-        default=[], description="CPUs for these threads. Default: the first CPUs that no server uses."
+        default=[],
+        description="CPUs of the generator's threads. Default: the first CPUs that no server uses.",
     )
     verify_share: float = Field(
         default=1.0, ge=0, le=1, description="Share of answers whose whole content is checked."
@@ -409,7 +410,8 @@ class Plan(Model):
 
     `minimum_effect_percent` is the smallest difference that matters, as the percentage by which the faster
     configuration exceeds the slower one; 0: any difference. `until_percent`: pairs of repetitions are added, after
-    the first six, until half of the widest interval is at most this wide, or `most_repetitions` is reached.
+    the first six, until the widest interval of an average is at most +- this percentage, or until
+    `most_repetitions` is reached.
     """
 
     name: Name = Field(description="Name of the plan and of the experiment's folder.")
@@ -447,8 +449,8 @@ class Plan(Model):
         default=None,
         gt=0,
         le=100,
-        description="Add pairs of repetitions, from six on, until half of the widest interval is at most "
-        "this.",
+        description="Add pairs of repetitions, from six on, until the widest interval of an average is at most "
+        "+- this percentage.",
     )
     most_repetitions: int = Field(
         default=30,
@@ -488,7 +490,7 @@ class Plan(Model):
         default=None,
         description="A published report whose tables appear next to the steps of these suites.",
     )
-    servers: list[ServerPlan] = Field(min_length=1, description="What is measured.")
+    servers: list[ServerPlan] = Field(min_length=1, description="The servers to measure.")
 
     @model_validator(mode="before")
     @classmethod
@@ -498,7 +500,7 @@ class Plan(Model):
     @model_validator(mode="after")
     def _has_suites(self) -> Self:
         if (self.suite is None) == (not self.suites):
-            raise ValueError("needs either suite or suites")
+            raise ValueError("a plan needs either suite or suites")
         if len(set(self.suites)) < len(self.suites):
             raise ValueError("suites: a suite is listed twice")
         return self

@@ -56,9 +56,9 @@ def parse_objective(text: str) -> Objective:
         elif (match := _FAILED.fullmatch(part)) and failed_share is None and float(match[1]) <= 100:
             failed_share = float(match[1]) / 100
         else:
-            raise ValueError(f'"{part}" is no bound; {EXPECTED}')
+            raise ValueError(f'"{part}" is not a bound; {EXPECTED}')
     if not tails:
-        raise ValueError(f"no bound on a response time; {EXPECTED}")
+        raise ValueError(f"it has no bound on a response time; {EXPECTED}")
     return Objective(tuple(tails.values()), failed_share)
 
 

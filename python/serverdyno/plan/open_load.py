@@ -43,8 +43,8 @@ class OpenLoad(Model):
         default=10.0,
         ge=1,
         le=100,
-        description="Required precision: the search ends when half of the capacity's 95 % interval is at "
-        "most this.",
+        description="Required precision: the search ends when the 95 % interval of the capacity is at most "
+        "+- this percentage.",
     )
     most_trials: Annotated[int, Option(("--trials",))] = Field(
         default=30,

@@ -203,8 +203,8 @@ def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
 def _title(values: Mapping[str, Any], *, is_session: bool) -> str:
     what = "One session" if is_session else "One URL"
     if "objective" in values:
-        return f"{what}, the highest rate that holds {values['objective']}"
-    return f"{what}, {'requests that come at a rate of their own' if 'rate' in values else 'more and more clients'}"
+        return f"{what}, the highest rate that meets {values['objective']}"
+    return f"{what}, {'requests at a given rate' if 'rate' in values else 'more and more clients'}"
 
 
 def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str, Any]:

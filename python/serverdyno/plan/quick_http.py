@@ -76,7 +76,7 @@ class HttpOptions(Model):
         if self.unix_socket is not None and len(os.fsencode(self.unix_socket.absolute())) > MOST_SOCKET_BYTES:
             yield f"--unix-socket: the path of a socket can have at most {MOST_SOCKET_BYTES} bytes"
         if self.unix_socket is not None and not self.unix_socket.is_socket():
-            found_there = "is no socket" if self.unix_socket.exists() else "is not there"
+            found_there = "is not a Unix socket" if self.unix_socket.exists() else "does not exist"
             yield f"--unix-socket: {self.unix_socket} {found_there}"
         if self.addresses == "all" and (self.unix_socket or self.resolve):
             yield "--addresses: has no effect with --resolve or --unix-socket"

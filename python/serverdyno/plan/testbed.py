@@ -63,7 +63,7 @@ class Subnet(Model):
     @model_validator(mode="after")
     def _has_a_clock_for_each_offset(self) -> Self:
         if len(self.clock_offset_s) > self.hosts:
-            raise ValueError(f"{len(self.clock_offset_s)} clock offsets for {self.hosts} hosts")
+            raise ValueError(f"{len(self.clock_offset_s)} clock offsets, but only {self.hosts} hosts")
         return self
 
     def host_names(self) -> list[str]:
@@ -89,7 +89,7 @@ class Testbed(Model):
         if len(set(names)) < len(names):
             raise ValueError("two subnets have the same name")
         if (hosts := sum(subnet.hosts for subnet in self.subnets)) > MOST_HOSTS:
-            raise ValueError(f"{hosts} hosts, more than {MOST_HOSTS}")
+            raise ValueError(f"the subnets have {hosts} hosts in all; the limit is {MOST_HOSTS}")
         return self
 
     def host_names(self) -> list[str]:

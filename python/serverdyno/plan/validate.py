@@ -254,12 +254,12 @@ def _host_problem(url: str, parts: SplitResult, host: str) -> str | None:
         return UNIX_SOCKET
     if wrong := re.search(r"[^\w.:%-]", host):
         return (
-            f'"{host}" is not the name of a host, because of {wrong[0]}: replace the placeholder by the name'
+            f'"{host}" is not a host name, because it contains {wrong[0]}: replace a placeholder by the name'
         )
     if ":" in host and "%" in host:
         return f'"{url}" names an interface (%{host.partition("%")[2]}), which is not supported: use another address'
     if not _is_host(host) or parts.port == 0:
-        return f'"{url}" names no host (1 to 63 characters between dots, 253 in all), or port 0'
+        return f'"{url}" has an invalid host (1 to 63 characters between dots, at most 253 in all), or port 0'
     return None
 
 
@@ -333,12 +333,12 @@ def size_problem(servers: Mapping[int, ServerPlan], repetitions: int, levels: in
     """Return a problem if there are too many runs or load levels. They are counted before anything is expanded."""
     count = sum(math.prod(map(len, server.factors.values())) for server in servers.values()) * repetitions
     if count > MAX_RUNS:
-        return Problem(("servers",), f"{count:,} runs, more than {MAX_RUNS:,}: use fewer factors or levels")
-    if count * levels > MAX_LEVELS:
-        told = (
-            f"{count:,} runs of {levels:,} load levels: {count * levels:,} in all, more than {MAX_LEVELS:,}"
+        return Problem(
+            ("servers",), f"the plan has {count:,} runs; the limit is {MAX_RUNS:,}: use fewer factors"
         )
-        return Problem(("servers",), f"{told}; use fewer factors, repetitions or clients")
+    if count * levels > MAX_LEVELS:
+        told = f"{count:,} runs of {levels:,} load levels are {count * levels:,} in all; the limit is {MAX_LEVELS:,}"
+        return Problem(("servers",), f"{told}: use fewer factors, repetitions or clients")
     return None
 
 
@@ -360,7 +360,7 @@ def _server_problems(path: tuple[str, int], server: ServerPlan, context: _Contex
     yield from _node_problems(path, server, context)
     if shared := sorted(set(server.cpus) & set(context.generator.cpus)):
         message = (
-            f"{_listed(shared)} also in generator.cpus, so the generator would take CPU time from the server"
+            f"generator.cpus also has {_listed(shared)}, so the generator would take CPU time from the server"
         )
         yield Problem((*path, "cpus"), message)
     yield from _target_problems(path, server, context)
@@ -409,7 +409,7 @@ def _processor_problems(path: tuple[str, int], server: ServerPlan, context: _Con
         if isinstance(count, int) and count > usable:
             table = "factors" if "processors" in levels else "settings"
             where = "cpus names" if server.cpus else "this process may use"
-            yield Problem((*path, table, "processors"), f"{count}, but {where} {usable}")
+            yield Problem((*path, table, "processors"), f"{count}, but {where} only {usable} CPU(s)")
             return
 
 
@@ -440,7 +440,7 @@ def cpu_problems(
     """
     usable = os.sched_getaffinity(0) if machine_cpus is None else machine_cpus
     if absent := sorted(set(cpus) - set(usable)):
-        yield Problem(path, f"{_listed(absent)} not usable here; usable: {_listed(sorted(usable))}")
+        yield Problem(path, f"this process can't use {_listed(absent)}; usable: {_listed(sorted(usable))}")
     if len(set(cpus)) < len(cpus):
         yield Problem(path, "names a CPU twice")
 
@@ -497,13 +497,13 @@ def _node_problems(path: tuple[str, int], server: ServerPlan, context: _Context)
     settings_type = context.settings_types.get(server.server)
     if settings_type is not None and not _listens_elsewhere(settings_type):
         yield Problem(
-            (*path, "node"), f"{server.server} can't run there; servers that can: {_reachable(context)}"
+            (*path, "node"), f"{server.server} can't run on a node; servers that can: {_reachable(context)}"
         )
     if server.address is not None:
         try:
             ipaddress.ip_address(server.address)
         except ValueError:
-            yield Problem((*path, "address"), f'"{server.address}" is no address')
+            yield Problem((*path, "address"), f'"{server.address}" is not an IP address')
 
 
 def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Problem]:
@@ -522,9 +522,8 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
         yield Problem(place, "the reference server as front can only reach servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
-        yield Problem(
-            place, f"{len(set(server.back_nodes))} nodes for {max(counts)} servers behind the front (backs)"
-        )
+        told = f"{len(set(server.back_nodes))} nodes, but only {max(counts)} servers behind the front (backs)"
+        yield Problem(place, told)
 
 
 def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _Context) -> Iterator[Problem]:

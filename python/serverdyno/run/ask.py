@@ -53,7 +53,7 @@ def ask_users_servers(
     """
     if not configurations:
         return
-    progress.stage("asking your servers")
+    progress.stage("checking that your servers answer")
     asked = _all_asked(head, configurations, progress)
     problems = [
         (_place(configuration), error)
@@ -86,7 +86,7 @@ def _all_asked(
                     for suite in head.suites
                 )
                 progress.stage(
-                    f"still waiting for your servers after {TOLD_AFTER_S} s (timeout {timeout_s:g} s)"
+                    f"no answer from some of your servers after {TOLD_AFTER_S} s (timeout {timeout_s:g} s)"
                 )
                 told_s = math.inf
         if signals:
@@ -211,8 +211,8 @@ def _slow_preparation(access: Access, setup: LoadSetup, levels: Sequence[Level])
     if took_s < SLOW_S or setup.bounds is None:
         return
     yield (
-        f"{access.url}: with {setup.bounds.max_rate_per_s:g} requests/s at most, the clients need about "
-        f"{format_duration_s(took_s)} to make their files before the load, and time to remove them after it",
+        f"{access.url}: the limit of {setup.bounds.max_rate_per_s:g} requests/s also applies before and after the "
+        f"load: the clients need about {format_duration_s(took_s)} to create their files, and time to remove them",
         "Use fewer clients, or a higher rate (--max-rate, or max_rate_per_s in bounds) if the server's owner agrees.",
     )
 

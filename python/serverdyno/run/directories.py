@@ -48,9 +48,9 @@ def directories_of_shares(
         if (why := _mismatch(setup, target, directory, base)) is not None:
             place = f"share {share}" if share else "the export"
             progress.notice(
-                f"{configuration.name}: {directory} in directories is not the directory of {place}: {why}. "
-                "The medium of its files is therefore not known.",
-                hint="In the setting directories, name the local directory of each share, in order.",
+                f"{configuration.name}: the setting directories names {directory}, which is not the local "
+                f"directory of {place}: {why}. The medium of its files is therefore unknown.",
+                hint="In the setting directories, name the local directory of each share, in the same order.",
             )
             return []
     return directories

@@ -27,8 +27,8 @@ VOLATILE = MOMENTARY | {
 }
 UNKNOWN_VERSION = "unknown"
 HINT = (
-    "Undo the change, or begin a new experiment: runs before and after the change are not repetitions of "
-    "each other."
+    "Undo the change, or begin a new experiment: runs before and after the change can't be combined as "
+    "repetitions."
 )
 
 
@@ -62,7 +62,7 @@ def disclose_fleet(experiment: Experiment, facts: Mapping[str, Any], network: Ma
     served, serving = (_by_name(each.get("serving", [])) for each in (before, facts))
     changes = [
         *_changes(before.get("network", {}), facts.get("network", {}), "network: "),
-        *(f"node {name} is gone" for name in sorted(was.keys() - now.keys())),
+        *(f"node {name} is missing" for name in sorted(was.keys() - now.keys())),
         *(f"node {name} is new" for name in sorted(now.keys() - was.keys())),
         *(
             change

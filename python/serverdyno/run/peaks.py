@@ -42,8 +42,8 @@ def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) 
     rates = expand.rates_of_peak(opened.percent_of_peak, lowest.requests_s)
     if len(set(rates)) < len(rates):
         raise ServerError(
-            f"the peak of {lowest.configuration} is {lowest.requests_s:.1f} requests/s, too low for "
-            "different rates",
+            f"the peak of {lowest.configuration} is only {lowest.requests_s:.1f} requests/s, so several of its "
+            "percentages (percent_of_peak) give the same rate",
             hint="Set the rates yourself: rate_per_s in [open].",
         )
     experiment.settle_rates(rates, PeakRates(percents=opened.percent_of_peak, peaks=peaks))

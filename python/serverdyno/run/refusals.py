@@ -56,12 +56,13 @@ def refusals_here(
             yield f"{configuration.name}: {error}"
         place = configuration.settings.get("connect_to") or ""
         if place.startswith("/") and not Path(place).is_socket():
-            yield f"{configuration.name}: {place} {'is no socket' if Path(place).exists() else 'does not exist'}"
+            wrong = "is not a Unix socket" if Path(place).exists() else "does not exist"
+            yield f"{configuration.name}: connect_to: {place} {wrong}"
         scheme = configuration.url.partition(":")[0]
         if scheme in POSIX.schemes:
-            wrong = directory_problem(configuration.url) or _lack_of_room(suite, levels, configuration.url)
-            if wrong is not None:
-                yield f"{configuration.name}: {wrong}"
+            unusable = directory_problem(configuration.url) or _lack_of_room(suite, levels, configuration.url)
+            if unusable is not None:
+                yield f"{configuration.name}: {unusable}"
     for protocol in protocols_of(configurations, suite):
         try:
             protocol.client_section(suite.settings(protocol))

@@ -24,7 +24,7 @@ Other servers have event loops, and one loop per CPU is enough.
 def slow_preparations(
     suites: Sequence[Suite], levels: Sequence[Level], configurations: Sequence[Configuration]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a sentence and a hint for each configuration whose bound of the rate causes a long preparation."""
+    """Yield a sentence and a hint for each configuration whose rate limit causes a long preparation."""
     requests = requests_before(suites, levels)
     for configuration in configurations:
         if configuration.bounds is None:
@@ -32,9 +32,9 @@ def slow_preparations(
         rate_per_s = configuration.bounds.max_rate_per_s
         if requests / rate_per_s >= SLOW_S:
             yield (
-                f"{configuration.name}: putting the objects before the load takes at least "
-                f"{format_duration_s(requests / rate_per_s)}: {requests:,} requests, with {rate_per_s:g} requests/s "
-                "at most",
+                f"{configuration.name}: the upload of the objects before the load takes at least "
+                f"{format_duration_s(requests / rate_per_s)}, because its {requests:,} requests are limited to "
+                f"{rate_per_s:g} requests/s",
                 "Use fewer --objects or --clients, or a higher --max-rate if the server's owner agrees.",
             )
 

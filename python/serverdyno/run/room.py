@@ -31,9 +31,8 @@ def check_room(suite: Suite, levels: Sequence[Level], configurations: Sequence[C
     ]
     if short:
         raise UserError(
-            f"too little space for the files of {wording.plural(clients, 'client')}, "
-            f"{needed_bytes // MIB:,} MiB: "
-            f"{', '.join(short)}",
+            f"too little free space: the files of {wording.plural(clients, 'client')} need "
+            f"{needed_bytes // MIB:,} MiB, but {', '.join(short)}",
             hint="Use a suite with fewer clients or smaller workspaces, or give the server a larger disk "
             "(data_directory, image_mib) or more memory (capacity_mib).",
         )

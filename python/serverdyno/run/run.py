@@ -240,8 +240,8 @@ class Run:
             # The figures of an overloaded server are a measurement, but those of an ended server are not. A user's
             # server can only be queried.
             self.progress.stage(
-                f"{self.key.configuration} {'lost all its clients' if result.operations else 'completed nothing'} "
-                f"with {wording.plural(level.clients, 'client')}: checking whether it still answers"
+                f"{self.key.configuration}: {'all clients gave up' if result.operations else 'no operation succeeded'} "
+                f"with {wording.plural(level.clients, 'client')}; checking whether the server still answers"
             )
             self._preflight(setup, level)
         self.requests.add(result)

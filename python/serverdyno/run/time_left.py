@@ -63,7 +63,7 @@ def time_left(
 ) -> TimeLeft:
     """Return the time left for `runs`. Levels that end when their work is done count as 0 s.
 
-    `testbed`: its links limit the creation of workspaces, as a bound of the rate does.
+    `testbed`: its links limit the creation of workspaces, as a rate limit does.
     """
     levels = max(runs, key=len, default=[])
     clients = max((level.clients for level in levels), default=0)
@@ -88,7 +88,7 @@ def requests_before(suites: Sequence[Suite], levels: Sequence[Level]) -> int:
 
 
 def lowest_bound(configurations: Sequence[Configuration]) -> float | None:
-    """Return the lowest bound of the rate in requests/s; None without bounds."""
+    """Return the lowest rate limit in requests/s; None without a limit."""
     return min((each.bounds.max_rate_per_s for each in configurations if each.bounds), default=None)
 
 

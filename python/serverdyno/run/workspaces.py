@@ -92,8 +92,8 @@ def tell_left(
     share = next(iter(access.shares), unquote(urlsplit(access.url).path))
     commands = [protocol.remove_command(access, share, f"{base}/{path}" if base else path) for path in left]
     progress.notice(
-        f"could not be removed, and remains on {access.url}: {', '.join(left)}",
-        hint=f"To remove it: {'; '.join(commands)}",
+        f"files or directories that could not be removed, and remain on {access.url}: {', '.join(left)}",
+        hint=f"To remove them: {'; '.join(commands)}",
     )
 
 

@@ -27,8 +27,10 @@ def access_key() -> AccessKey | None:
     if ID in os.environ or SECRET in os.environ:
         for name in (ID, SECRET):
             if not os.environ.get(name):
+                other = ID if name == SECRET else SECRET
                 raise UserError(
-                    f"the variable {name} is not set", hint=f"export {name}=..., or unset the other."
+                    f"the variable {name} is not set, but {other} is",
+                    hint=f"export {name}=..., or unset {other}.",
                 )
         return _variable(ID), _variable(SECRET), _variable(TOKEN) or None
     profile = _profile()

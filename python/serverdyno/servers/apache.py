@@ -37,7 +37,9 @@ MMAP_LIST = "mmap-files.conf"
 
 
 class ApacheSettings(Compressing, Http2Settings):
-    mpm: Literal["prefork", "worker", "event"] = Field(default="event", description="Processing module.")
+    mpm: Literal["prefork", "worker", "event"] = Field(
+        default="event", description="Multi-processing module."
+    )
     workers: int = Field(
         default=512,
         ge=1,

@@ -170,7 +170,7 @@ class External:
         secure_url = settings.secure_url
         is_web = self._protocol.work.uses_documents
         if settings.connect_to is not None and (not is_web or secure_url):
-            raise UserError(f"{url}: connect_to requires a web server with a single URL")
+            raise UserError(f"{url}: connect_to is only for web servers, and only without secure_url")
         if secure_url is not None and not (
             url.startswith("http:") and secure_url.startswith("https:") and _look(secure_url, settings)
         ):

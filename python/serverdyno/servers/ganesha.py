@@ -189,7 +189,8 @@ class Ganesha(VolumeServer[GaneshaSettings]):
         for place in (self.directory, self.volumes.root):
             if place.is_relative_to(RUN):
                 raise ServerError(
-                    f"{place}: Ganesha needs a private {RUN} of its own", hint="Set TMPDIR elsewhere."
+                    f"Ganesha can't see {place}, because dyno gives it a private {RUN}",
+                    hint=f"Set TMPDIR to a directory that is not below {RUN}.",
                 )
         self.check_place("Ganesha")
 

@@ -47,7 +47,7 @@ HINTS = (
     (("keytab",), NO_KEYS),
     (
         ("Clock skew",),
-        "The clocks of this machine and of the KDC differ by more than 5 minutes: set the wrong one.",
+        "The clocks of this machine and of the KDC differ by more than 5 minutes: correct the one that is wrong.",
     ),
     (
         ("KDC", "realm"),

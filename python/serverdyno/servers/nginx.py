@@ -67,7 +67,9 @@ class NginxSettings(Compressing, Http2Settings):
         description="Write an access log in the combined log format, one line per request. Default: off, as "
         "in VeriTest 2003, appendix C.",
     )
-    keep_alive: bool = Field(default=True, description="Off: keepalive_timeout 0.")
+    keep_alive: bool = Field(
+        default=True, description="Keep connections open after a request. Off: keepalive_timeout 0."
+    )
     keep_alive_requests: int = Field(
         default=1000,
         ge=1,

@@ -71,7 +71,7 @@ class HttpServing(SettingsModel):
 class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
     """The options of `dyno reference http`."""
 
-    threads: Threads = Field(default=1, description="Threads that serve.")
+    threads: Threads = Field(default=1, description="Number of threads that handle requests.")
     tls_certificate: Path | None = Field(
         default=None, description="Speak TLS with this certificate (PEM); needs --tls-key."
     )
@@ -132,7 +132,7 @@ class HttpProcess(HttpServing, TlsSpoken, Http2Spoken, Process):
 class FilesServing(SettingsModel):
     """Settings of a file server that do not depend on the protocol."""
 
-    threads: Threads = Field(default=1, description="Threads that serve.")
+    threads: Threads = Field(default=1, description="Number of threads that handle requests.")
     volumes: int = Field(
         default=1,
         ge=1,
@@ -201,10 +201,12 @@ class SmbServing(FilesServing):
         "durable_handles.",
     )
     signing: Literal["auto", "required"] = Field(
-        default="auto", description="When messages are signed. auto: if the client asks for it."
+        default="auto",
+        description="auto: sign messages if the client asks for it; required: always sign them.",
     )
     encryption: Literal["off", "auto", "required"] = Field(
-        default="auto", description="When messages are encrypted. auto: if the client asks for it."
+        default="auto",
+        description="off: never encrypt messages; auto: if the client asks for it; required: always.",
     )
 
     @model_validator(mode="after")

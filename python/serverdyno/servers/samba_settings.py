@@ -24,7 +24,7 @@ class SambaSettings(DiskSettings):
         description="server min protocol: the oldest dialect. SMB1 is not available, "
         "because today's servers refuse it.",
     )
-    max_dialect: Dialect = Field(default="3.1.1", description="server max protocol.")
+    max_dialect: Dialect = Field(default="3.1.1", description="server max protocol: the newest dialect.")
     strict_sync: bool = Field(
         default=True,
         description="strict sync: call fsync before answering an SMB2 FLUSH. Off: Samba answers "

@@ -84,7 +84,7 @@ class TeamSettings(WebSettings):
                     "front_settings: http2: the reference server does not forward HTTP/2 requests"
                 )
             if wrong := sorted(set(getattr(self, key)) & {*OF_THE_TEAM, "dynamic"}):
-                problems.append(f"{key}: {', '.join(wrong)} must be set for the team")
+                problems.append(f"{key}: set {', '.join(wrong)} in the team's own settings instead")
                 continue
             try:
                 settings_type.model_validate(make())
@@ -279,7 +279,7 @@ class Team(Members):
         except (_native.AnswerError, ServerError) as error:
             hint = getattr(error, "hint", None) or "The front may not reach the server behind it."
             raise ServerError(
-                f"the server behind {self.front.name} did not send the dynamic page, {over}: {error}\n"
+                f"the server behind {self.front.name} did not send the dynamic page {over}: {error}\n"
                 f"{self.front._own_words()}",
                 hint=hint,
             ) from error

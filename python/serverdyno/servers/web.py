@@ -203,7 +203,7 @@ class WebServer(LocalServer[WebSettingsT]):
                 )
         except _native.AnswerError as error:
             raise ServerError(
-                f"{self.name} did not send its dynamic page, {over}: {error}\n{self._own_words()}",
+                f"{self.name} did not send its dynamic page {over}: {error}\n{self._own_words()}",
                 hint="The page's program may hang, or the server may be unable to reach it.",
             ) from error
         except ServerError as error:

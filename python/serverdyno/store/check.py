@@ -28,7 +28,7 @@ def check_level(record: LevelRecord, level: Level) -> None:
     _check_values("", record)
     for name in ("generator_threads", "rate_per_s", "response_time_hdr"):
         if getattr(record, name) in (0, b""):
-            raise ValueError(f"{name} is {getattr(record, name)}")
+            raise ValueError(f"{name} is 0 or empty")
     if (record.clients, record.threads) != (level.clients, level.threads):
         raise ValueError(
             f"it has {record.clients} x {record.threads} connections (clients x threads), but the "
@@ -36,18 +36,23 @@ def check_level(record: LevelRecord, level: Level) -> None:
         )
     _check_times(record.started_unix_s, record.window_s, MIN_WINDOW_S if level.step is None else 0.0)
     if (record.step, record.state) != (level.step, None if level.step is None else level.state):
-        raise ValueError(f"it belongs to another step: {record.step!r}, {record.state!r}")
+        raise ValueError(
+            f"its step {record.step!r} with state {record.state!r} is not the one that the plan specifies"
+        )
     if not record.window_s <= record.length_s <= MAX_LENGTH_S:
-        raise ValueError(f"length_s is {record.length_s}, but the window lasts {record.window_s} s")
+        raise ValueError(
+            f"length_s is {record.length_s}, but must be at least the window of {record.window_s} s and at most "
+            f"{MAX_LENGTH_S} s"
+        )
     if any(row.second > MAX_LENGTH_S for row in record.by_second):
         raise ValueError("by_second has a second after the end of the longest possible level")
 
 
 def _check_times(started_unix_s: float, window_s: float, least_s: float) -> None:
     if not least_s <= window_s <= MAX_LENGTH_S:
-        raise ValueError(f"window_s is {window_s}")
+        raise ValueError(f"window_s is {window_s}, but must be {least_s} to {MAX_LENGTH_S}")
     if started_unix_s > LATEST_UNIX_S:
-        raise ValueError(f"started_unix_s is {started_unix_s}")
+        raise ValueError(f"started_unix_s is {started_unix_s}, but must be at most {LATEST_UNIX_S}")
 
 
 def _check_values(place: str, row: Any) -> None:
@@ -57,7 +62,7 @@ def _check_values(place: str, row: Any) -> None:
         value = getattr(row, name)
         if isinstance(value, int | float):
             if not least <= value <= LARGEST:
-                raise ValueError(f"{place}{name} is {value}")
+                raise ValueError(f"{place}{name} is {value}, which is negative, too large or not a number")
         elif isinstance(value, bytes):
             _check_histogram(f"{place}{name}", value)
         elif isinstance(value, list):
@@ -80,4 +85,4 @@ def _check_histogram(name: str, content: bytes) -> None:
         if content:
             Histogram.from_bytes(content)
     except ValueError as error:
-        raise ValueError(f"{name} is no histogram: {error}") from error
+        raise ValueError(f"{name} is not a valid histogram: {error}") from error

@@ -42,7 +42,7 @@ def _words(reason: object) -> str:
     if isinstance(reason, ValidationError):
         problems = reason.errors(include_url=False, include_input=False)
         said = [
-            f"{'.'.join(map(str, problem['loc'])) or 'the whole'}: {problem['msg']}"
+            f"{'.'.join(map(str, problem['loc'])) or 'the whole file'}: {problem['msg']}"
             for problem in problems[:MOST_PROBLEMS]
         ]
         more = len(problems) - len(said)

@@ -97,19 +97,20 @@ class ExperimentHead(Model):
         """Check that names are unique, refer to each other, and are safe as folder names."""
         names = [configuration.name for configuration in self.configurations]
         if bad := [name for name in names if not _FOLDER_NAME.fullmatch(name) or len(name) > MOST_NAME]:
-            raise ValueError(f"not a configuration name: {bad[0][:MOST_NAME]!r}")
+            raise ValueError(f"{bad[0][:MOST_NAME]!r} is not a valid name of a configuration")
         if strange := {key.configuration for key in self.order} - set(names):
-            raise ValueError(f"runs of an unknown configuration: {', '.join(sorted(strange))[:MOST_NAME]}")
+            unknown = ", ".join(sorted(strange))[:MOST_NAME]
+            raise ValueError(f"the order has runs of an unknown configuration: {unknown}")
         if len(set(names)) < len(names):
-            raise ValueError("two configurations with the same name")
+            raise ValueError("two configurations have the same name")
         if len({key.number for key in self.order}) < len(self.order):
-            raise ValueError("two runs with the same number")
+            raise ValueError("two runs have the same number")
         if len({(key.configuration, key.repetition) for key in self.order}) < len(self.order):
-            raise ValueError("two runs of one repetition of a configuration")
+            raise ValueError("two runs are the same repetition of one configuration")
         if len({level.index for level in self.levels}) < len(self.levels):
-            raise ValueError("two load levels with the same number")
+            raise ValueError("two load levels have the same number")
         if len({suite.name for suite in self.suites}) < len(self.suites):
-            raise ValueError("two suites with the same name")
+            raise ValueError("two suites have the same name")
         known = [suite.name for suite in self.suites]
         for level in self.levels:
             if (
@@ -120,7 +121,7 @@ class ExperimentHead(Model):
                     f"level {level.index} belongs to no suite, or does not end as the levels of its suite do"
                 )
         if len(self.order) * len(self.levels) > MAX_LEVELS:
-            raise ValueError(f"more than {MAX_LEVELS:,} load levels in all runs together")
+            raise ValueError(f"all runs together have more than {MAX_LEVELS:,} load levels")
         return self
 
     @model_validator(mode="after")
@@ -128,12 +129,14 @@ class ExperimentHead(Model):
         """Refuse numbers that no plan can have."""
         for key in self.order:
             if not (1 <= key.number <= MAX_RUNS and 1 <= key.repetition <= MAX_RUNS):
-                raise ValueError(f"run {key.number}, repetition {key.repetition}")
+                raise ValueError(
+                    f"run {key.number}, repetition {key.repetition}: both numbers must be 1 to {MAX_RUNS:,}"
+                )
         for level in self.levels:
             _check_level(level)
         for configuration in self.configurations:
             if any(not 0 <= cpu < MOST_CPUS for cpu in configuration.cpus):
-                raise ValueError(f"{configuration.name}: not a valid CPU number")
+                raise ValueError(f"{configuration.name}: each CPU number must be 0 to {MOST_CPUS - 1:,}")
             if configuration.url is not None:
                 _check_url(configuration.url)
         return self
@@ -143,15 +146,23 @@ def _check_level(level: Level) -> None:
     """Raise ValueError for a load level that no suite can have."""
     times = (level.ramp_up_s, level.ramp_down_s, level.delay_s, level.think_time_s)
     if not 1 <= level.index <= MAX_LEVELS:
-        raise ValueError(f"level {level.index}")
+        raise ValueError(f"level {level.index}: its number must be 1 to {MAX_LEVELS:,}")
     if not (1 <= level.clients <= MAX_CLIENTS and 1 <= level.threads <= MAX_THREADS):
-        raise ValueError(f"level {level.index}: {level.clients} clients x {level.threads} threads")
+        raise ValueError(
+            f"level {level.index}: {level.clients} clients x {level.threads} threads, but clients must be 1 to "
+            f"{MAX_CLIENTS:,} and threads 1 to {MAX_THREADS:,}"
+        )
     if not (0 < level.length_s <= MAX_LENGTH_S and all(0 <= time <= MAX_LENGTH_S for time in times)):
-        raise ValueError(f"level {level.index}: {level.length_s} s long, with {times}")
+        raise ValueError(
+            f"level {level.index}: its length is {level.length_s} s, its ramps, delay and think time are {times} s; "
+            f"each must be 0 to {MAX_LENGTH_S} s, and the length above 0"
+        )
     if level.rate_per_s is not None and not 1 <= level.rate_per_s <= MAX_RATE_PER_S:
-        raise ValueError(f"level {level.index}: {level.rate_per_s} operations/s")
+        raise ValueError(
+            f"level {level.index}: its rate is {level.rate_per_s} operations/s, but must be 1 to {MAX_RATE_PER_S:,}"
+        )
     if not level.window_s > 0:
-        raise ValueError(f"level {level.index}: no time between the ramps")
+        raise ValueError(f"level {level.index}: the ramps take its whole length")
 
 
 def _check_url(url: str) -> None:
@@ -159,4 +170,4 @@ def _check_url(url: str) -> None:
     parts = urlsplit(url)
     place = parts.hostname if protocols.has_host(parts.scheme) else parts.path
     if len(url) > MAX_URL or not place or parts.port == 0:
-        raise ValueError(f"not the URL of a server: {url[:MOST_NAME]!r}")
+        raise ValueError(f"{url[:MOST_NAME]!r} is not the URL of a server")

@@ -63,7 +63,7 @@ def _refuse(constant: str) -> Any:
 def _whole(digits: str) -> int:
     value = int(digits)
     if abs(value) >= LIMIT:
-        raise ValueError(f"a number of {len(digits):,} digits")
+        raise ValueError(f"a number with {len(digits):,} digits is too large")
     return value
 
 

@@ -156,7 +156,7 @@ class LevelRecord(Counted):
         return (self.operations + sum(row.in_window for row in self.errors)) / self.window_s
 
     def bounded_s(self, url: str | None) -> float:
-        """Return the requests per second that a bound of the rate counts for the server at `url`.
+        """Return the requests per second that a rate limit counts for the server at `url`.
 
         On file and object servers, an operation may send any number of requests. For HTTP and a directory, operations
         are counted. A bound also spaces the operations of a load, but not the calls of a step.

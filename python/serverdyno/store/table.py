@@ -44,7 +44,7 @@ def decode(content: bytes) -> pa.Table:
     _check_size(file.metadata)
     table = file.read(use_threads=False)
     if any(_values_of(column) > MOST_VALUES for column in table.columns):
-        raise ValueError(f"a column of more than {MOST_VALUES:,} values")
+        raise ValueError(f"a column has more than {MOST_VALUES:,} values")
     return table
 
 
@@ -58,10 +58,12 @@ def _values_of(column: pa.ChunkedArray) -> int:
 def _check_size(found: pq.FileMetaData) -> None:
     """Raise ValueError if a table is too large for a level, before it is decompressed."""
     if (found.num_rows, found.num_row_groups) != (1, 1):
-        raise ValueError(f"{found.num_rows:,} rows in {found.num_row_groups:,} groups instead of one row")
+        raise ValueError(
+            f"it has {found.num_rows:,} rows in {found.num_row_groups:,} row groups instead of one row in one group"
+        )
     # Don't inspect individual columns before reading them: Arrow 26 aborts the process if their metadata are damaged.
     if found.row_group(0).total_byte_size > MOST_UNPACKED_BYTES:
-        raise ValueError(f"more than {MOST_UNPACKED_BYTES >> 20} MiB unpacked")
+        raise ValueError(f"it has more than {MOST_UNPACKED_BYTES >> 20} MiB when decompressed")
 
 
 def records(tables: Sequence[pa.Table]) -> list[LevelRecord]:

@@ -151,8 +151,8 @@ def test_an_immutable_directory_is_told(home: Home, tmp_path: Path) -> None:
         said = bonnie(home, place)
         [left] = place.iterdir()
         assert (
-            f"could not be removed, and remains on file://{place}: {left.name}" in said
-            and f"hint: To remove it: rm -r {left}" in said
+            f"could not be removed, and remain on file://{place}: {left.name}" in said
+            and f"hint: To remove them: rm -r {left}" in said
         )
     finally:
         subprocess.run(["chattr", "-i", "-a", place], check=True, timeout=60)
@@ -160,9 +160,9 @@ def test_an_immutable_directory_is_told(home: Home, tmp_path: Path) -> None:
 
 def test_a_server_that_can_not_be_reached_has_a_hint_by_the_cause(home: Home) -> None:
     port = free_port()
-    assert "nothing listens there. The usual one is 445." in bonnie(home, f"smb://127.0.0.1:{port}/a")
+    assert "nothing listens there. The usual port is 445." in bonnie(home, f"smb://127.0.0.1:{port}/a")
     by_nfs = bonnie(home, f"nfs://127.0.0.1:{port}/a?vers=4.1")
-    assert "nothing listens there. The usual one is 2049." in by_nfs and "UDP" not in by_nfs
+    assert "nothing listens there. The usual port is 2049." in by_nfs and "UDP" not in by_nfs
     assert "Check the spelling of the host" in bonnie(home, "smb://no-such-host.invalid/a")
     assert "names no share: write smb://HOST/SHARE" in bonnie(home, f"smb://127.0.0.1:{port}")
 

@@ -133,7 +133,7 @@ def test_a_recycle_bin_that_fills_is_told_once_by_its_name(
     ("make", "said", "hint"),
     [
         (lambda file: (file.touch(), file.chmod(0o600)), "STATUS_ACCESS_DENIED", "(chmod a+r)"),
-        (lambda file: file.mkdir(), "STATUS_FILE_IS_A_DIRECTORY", "must be a plain file of this name"),
+        (lambda file: file.mkdir(), "STATUS_FILE_IS_A_DIRECTORY", "must be a regular file of this name"),
     ],
     ids=["unreadable", "directory"],
 )

@@ -53,7 +53,7 @@ impl<C> Bounded<C> {
         &self.client
     }
 
-    /// Returns the time of a clock that stands still while the bound of the rate postpones a request.
+    /// Returns the time of a clock that stands still while the rate limit delays a request.
     pub(super) fn clock_ns(&self) -> u64 {
         self.bound.executor.task_clock_ns()
     }

@@ -61,7 +61,7 @@ pub(crate) struct FilesClient<S: Sessions> {
     waits_for_server: bool,
     /// Time at which to cut the connection.
     cut_ns: Option<u64>,
-    /// Time for which the bound of the rate postponed requests of the last operation.
+    /// Time for which the rate limit delayed requests of the last operation, in nanoseconds.
     postponed_ns: u64,
 }
 

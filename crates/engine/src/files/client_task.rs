@@ -162,7 +162,7 @@ impl<S: Sessions> ClientTask<S> {
 
     /// Logs on, unless the server has already stalled for earlier clients.
     async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
-        // Clients that take turns by the bound of the rate are no stall.
+        // Clients that wait for the rate limit in turn are no stall.
         let turns_ns = self.work.paced_ns(self.engine.level.part.clients, 0);
         if queue.stands_still(self.step_ns().saturating_add(turns_ns)) {
             return Err(Fault::ResponseTimeout.into());
@@ -246,7 +246,7 @@ impl<S: Sessions> ClientTask<S> {
         self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS)
     }
 
-    /// Returns the time of the clock by which steps have limits. It stands still while the bound of the rate postpones a
+    /// Returns the time of the clock for the time limits of steps. The clock stands still while the rate limit delays a
     /// request.
     fn clock_ns(&self) -> u64 {
         self.engine.executor.task_clock_ns()

@@ -131,7 +131,7 @@ pub(super) struct JobClient<C> {
     /// Duration of each call, if measured.
     times: Option<Histogram>,
     agreed: fn(&C) -> Option<SessionFacts>,
-    /// The bound of the rate, which the session keeps.
+    /// The rate limit of the session's requests.
     pace: Option<Pace>,
     gate: Arc<Gate>,
     next_gate: u64,
@@ -147,13 +147,13 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Returns the time of a clock that stands still while the bound of the rate postpones a request. A response time by
-    /// it counts no such wait.
+    /// Returns the time of a clock that stands still while the rate limit delays a request, so that response times
+    /// exclude such delays.
     pub(super) fn call_clock_ns(&self) -> u64 {
         self.files.counted().inner().clock_ns()
     }
 
-    /// Returns whether the bound of the rate permits a request now.
+    /// Returns whether the rate limit permits a request now.
     pub(super) fn is_due(&self) -> bool {
         let is_due = |pace: &Pace| pace.free_ns() <= monotonic_ns();
         self.pace.as_ref().is_none_or(is_due)

@@ -38,7 +38,7 @@ pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32, time
         let mut answers = look_from_here(sessions, identity, together, until_ns)?;
         // The bin is in the root of the share, above the clients' directory.
         if let Some(roots) = sessions.at_roots().filter(|_| answers.iter().any(Result::is_ok)) {
-            // The bound of the rate may have postponed the first requests until now.
+            // The rate limit may have delayed the first requests until now.
             let until_ns = match sessions.pace() {
                 Some(_) => monotonic_ns().saturating_add(timeout_ns),
                 None => until_ns,

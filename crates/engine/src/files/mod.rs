@@ -49,7 +49,7 @@ use workload::FilesWorkload;
 /// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops connections beyond
 /// this length, which appears as a reset a minute later.
 const LOGGING_ON: usize = 32;
-/// Usual number of requests of a session's start and end, with the directories above the workspace.
+/// Usual number of requests that start and end a session, including those for the directories above the workspace.
 const REQUESTS_PER_SESSION: usize = 16;
 /// Maximum number of requests of a call outside of the measured load, for usual sizes.
 const REQUESTS_PER_CALL: usize = 4;
@@ -108,7 +108,7 @@ impl<S: Sessions> FilesWork<S> {
         self.paced_ns(clients, actions.sum::<usize>() + clients * writes as usize)
     }
 
-    /// Returns how long the bound of the rate delays the removal of all workspaces.
+    /// Returns how long the rate limit delays the removal of all workspaces, in nanoseconds.
     fn removal_ns(&self) -> u64 {
         if self.sessions.pace().is_none() {
             return 0;

@@ -62,7 +62,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         None
     }
 
-    /// Returns the same sessions, whose requests keep `pace`; None: without a bound of the rate.
+    /// Returns the same sessions with `pace` as the rate limit of their requests; None: no limit.
     fn paced(&self, pace: Option<Pace>) -> Self
     where
         Self: Sized;

@@ -25,7 +25,7 @@ pub(crate) struct SharedObjects {
 
 /// One client thread that speaks S3.
 pub(crate) struct ObjectsClient<T: Transport> {
-    /// The first performs operations, the others send parts at the same time.
+    /// The first client performs operations. The others send parts of uploads at the same time.
     clients: Vec<Client<T>>,
     workload: Arc<ObjectsOptions>,
     options: ObjectsClientOptions,
@@ -37,9 +37,9 @@ pub(crate) struct ObjectsClient<T: Transport> {
     other_key: String,
     pieces: Vec<&'static [u8]>,
     open_uploads: Vec<OpenUpload>,
-    /// Whether something may have been stored.
+    /// Whether the thread may have stored an object on the server.
     pub may_have_stored: bool,
-    /// Time that the last operation waited for its turns, after its first request.
+    /// Time for which the rate limit delayed the last operation after its first request, in nanoseconds.
     postponed_ns: u64,
     pub counts: ObjectCounts,
 }

@@ -166,7 +166,7 @@ struct ClientTask<T: Transport> {
     /// Numbers of client and thread.
     place: (usize, usize),
     state: Rc<ClientState>,
-    /// Threads of the client whose objects may still be there.
+    /// Number of the client's threads whose objects may still exist.
     leaving: Rc<Cell<usize>>,
     /// Whether the client was prepared completely.
     whole: bool,

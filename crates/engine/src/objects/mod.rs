@@ -60,7 +60,7 @@ pub(crate) struct ObjectsWork {
     threads: usize,
     timeout_ns: u64,
     identity: u64,
-    /// This process's share of the level's bound of the rate.
+    /// This process's share of the level's rate limit.
     pace: Option<Pace>,
     classes: Vec<String>,
 }
@@ -113,7 +113,7 @@ impl ObjectsWork {
             .paced(self.pace.clone())
     }
 
-    /// Returns how long the bound of the rate delays the removal of the objects of this many threads.
+    /// Returns how long the rate limit delays the removal of the objects of this many threads, in nanoseconds.
     fn removal_ns(&self, threads: usize) -> u64 {
         let requests = threads.saturating_mul(REQUESTS_PER_REMOVAL);
         self.pace.as_ref().map_or(0, |pace| pace.length_ns(requests))
@@ -185,8 +185,8 @@ impl Work for SharedObjectsWork {
     }
 }
 
-/// Returns whether a failure outside of the measured load may pass. A server that limits the rate of requests refuses
-/// some, and nobody measures these.
+/// Returns whether a request outside of the measured load may be repeated after this failure. A server that limits the
+/// rate of requests refuses some of them.
 fn may_pass(failure: &Failure) -> bool {
     match failure.fault {
         Fault::SlowDown | Fault::ClosedEarly | Fault::IdleClose | Fault::ConnectionReset => true,

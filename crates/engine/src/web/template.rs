@@ -141,7 +141,11 @@ impl Template {
             let (name, encoded) = match inside.split_once(':') {
                 None => (inside, false),
                 Some((name, "url")) => (name, true),
-                Some((_, coding)) => return Err(format!("${{{inside}}}: {coding:?} is not known; url is")),
+                Some((_, coding)) => {
+                    return Err(format!(
+                        "${{{inside}}}: unknown encoding {coding:?}; the only one is url"
+                    ))
+                }
             };
             let (Some(slot), Some(value_name)) = (names.slot(name), ValueName::new(name)) else {
                 return Err(format!("${{{inside}}}: no earlier step takes {name:?}"));
@@ -311,7 +315,7 @@ mod tests {
             ("${sid", "lacks its }"),
             ("${other}", "takes \"other\""),
             ("${}", "takes \"\""),
-            ("${sid:html}", "\"html\" is not known"),
+            ("${sid:html}", "unknown encoding \"html\""),
         ] {
             let problem = Template::of_body(text, &names()).expect_err(text);
             assert!(problem.contains(why), "{problem}");

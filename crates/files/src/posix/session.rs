@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Waits until the bound of the rate, if any, permits a call.
+    /// Waits until the rate limit, if any, permits a call.
     async fn take_turn(&self) {
         if let Some(pace) = &self.pace {
             pace.turn(&self.executor, 1).await;

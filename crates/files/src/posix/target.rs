@@ -143,13 +143,13 @@ impl DirectoryTarget {
         fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))
     }
 
-    /// Returns a copy of the target whose calls keep `pace`.
+    /// Returns a copy of the target with `pace` as the rate limit of its calls.
     #[must_use]
     pub fn paced(&self, pace: Option<Pace>) -> Self {
         Self { pace, ..self.clone() }
     }
 
-    /// Returns the pace of all calls; None: without a bound.
+    /// Returns the rate limit of all calls, or None if there is no limit.
     pub fn pace(&self) -> Option<&Pace> {
         self.pace.as_ref()
     }
@@ -224,7 +224,7 @@ mod tests {
         );
         assert!(advice.contains("chmod a+r"), "{advice}");
         let (_, advice) = refused(|file| std::fs::create_dir(file).expect("a directory"));
-        assert!(advice.contains("must be a plain file"), "{advice}");
+        assert!(advice.contains("must be a regular file"), "{advice}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ macro_rules! too_long {
     ($subject:literal) => {
         concat!(
             $subject,
-            " longer than the server takes: raise its bounds (nginx: large_client_header_buffers; Apache: \
+            " longer than the server accepts: raise its limits (nginx: large_client_header_buffers; Apache: \
              LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; Node: maxHeaderSize), or shorten them."
         )
     };
@@ -23,8 +23,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::ProgramFailed,
-        "Look at the server's log: it could not start the program of the dynamic page, or the program ended \
-         early, or nothing listens on its socket.",
+        "The server could not start the program of the dynamic page, the program ended early, or nothing listens \
+         on the program's socket: look at the server's log.",
     ),
     (|case| case.refuses_head(), too_long!("The URL or the headers are")),
     (|case| case.may_refuse_head(), too_long!("The URL or the headers are probably")),
@@ -128,7 +128,7 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 406,
-        "The server has no content of a type in the header Accept: use another one, such as -H 'Accept: \
+        "The server has no content of the types in the header Accept: request other types, such as -H 'Accept: \
         */*'.",
     ),
     (
@@ -143,13 +143,14 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 409 && case.is.asking.to_change,
-        "All requests are equal, and the server may create the same thing only once: --session FILE sends a \
+        "All requests are equal, and the server may refuse to create the same object twice: --session FILE sends a \
          different body with each request (docs/sessions.md). If the status is right, use --expect-status \
          201,409.",
     ),
     (
         |case| case.status == 411,
-        "The server wants a body with a length: give one with --data, or with --method POST and --data ''.",
+        "The server requires a body with a length: give a body with --data, or an empty one with --method POST and \
+         --data ''.",
     ),
     (
         |case| case.status == 413,
@@ -171,12 +172,14 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 426 && case.is.http2,
-        "The server wants another protocol for this URL: curl -i shows it as Upgrade. Leave out --http2 for HTTP/1.1. WebSocket is not supported.",
+        "The server requires another protocol for this URL: curl -i shows it in the header Upgrade. For HTTP/1.1, \
+         leave out --http2. dyno does not support WebSocket.",
     ),
     (
         |case| case.status == 426,
-        "The server wants another protocol: curl -i shows it as Upgrade. If it names none (Envoy), leave out --http \
-         1.0. For h2c use --http2; for TLS use https:// in place of http://. WebSocket is not supported.",
+        "The server requires another protocol: curl -i shows it in the header Upgrade. If there is no such header \
+         (Envoy), leave out --http 1.0. For h2c, use --http2; for TLS, use https:// in place of http://. dyno does \
+         not support WebSocket.",
     ),
     (
         |case| case.status == 429,
@@ -201,8 +204,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| is_redirect(case.status),
-        "The server redirects, and no redirect is followed: use the URL of the header Location. If that is a log-in \
-         page, give --cookie NAME=VALUE. If the status is right, use --expect-status with it.",
+        "The server redirects, and dyno does not follow redirects: use the URL in the header Location. If that is a \
+         log-in page, give --cookie NAME=VALUE. If the status is right, give it with --expect-status.",
     ),
     (
         |case| case.status == 304,
@@ -241,6 +244,6 @@ pub(super) const STATUS: &[Row] = &[
     (|case| case.status >= 500, "Look at the server's error log: the request fails inside the server."),
     (
         |case| case.fault == Fault::ErrorStatus,
-        "curl -i shows the whole answer. If the status is right, use --expect-status with it.",
+        "curl -i shows the whole answer. If the status is right, give it with --expect-status.",
     ),
 ];

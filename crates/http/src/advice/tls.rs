@@ -74,8 +74,8 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| case.alert == 70,
-        "The server supports no TLS version that is offered: 1.2 and 1.3, unless --tls-min, --tls-max or \
-         --ciphers leaves one out.",
+        "The server supports none of the TLS versions that dyno offers: 1.2 and 1.3, unless --tls-min, --tls-max \
+         or --ciphers excludes one.",
     ),
     (
         |case| case.fault == Fault::NothingInCommon && case.is.offers_less,
@@ -86,8 +86,8 @@ pub(super) const TLS: &[Row] = &[
         |case| case.fault == Fault::NothingInCommon,
         "Look at the server's versions of TLS, ciphers and groups: dyno supports TLS 1.2 and 1.3, only with \
          authenticated encryption, and key exchange over X25519, P-256 or P-384 (nginx: ssl_ecdh_curve). The \
-         key of the server's certificate must be RSA, P-256, P-384 or Ed25519, not P-521, RSA-PSS or DSA. Or \
-         it has no certificate for the host of the URL: its log says which.",
+         key of the server's certificate must be RSA, P-256, P-384 or Ed25519, not P-521, RSA-PSS or DSA. The \
+         server may also have no certificate for the host of the URL. Its log shows the cause.",
     ),
     (
         |case| case.is.proxy_protocol && (case.fault == Fault::MalformedRecord || case.status == 400),

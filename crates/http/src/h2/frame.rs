@@ -107,8 +107,8 @@ static ENDINGS: StatusTable = StatusTable {
     name: ENDED,
     write: |code, formatter| {
         formatter.write_str(match code {
-            0 => "the server spoke HTTP/2, and sent no GOAWAY",
-            _ => "after its GOAWAY with NO_ERROR",
+            0 => "the server sent no GOAWAY (HTTP/2)",
+            _ => "the server had sent GOAWAY with NO_ERROR (HTTP/2)",
         })
     },
 };

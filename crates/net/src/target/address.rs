@@ -97,9 +97,11 @@ fn look_up(name: &str, port: u16, deadline_ns: u64) -> io::Result<Vec<SocketAddr
         Ok(found) => found,
         Err(RecvTimeoutError::Timeout) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("the look-up of {name} did not end in time"),
+            format!("the look-up of the name {name} did not end in time"),
         )),
-        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the look-up ended without an answer")),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other(format!(
+            "the look-up of the name {name} ended without an answer"
+        ))),
     }
 }
 

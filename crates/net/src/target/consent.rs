@@ -14,36 +14,36 @@ const FILE: &str = "file";
 /// Default time limit before load.
 const TIMEOUT_NS: u64 = 10 * NS_PER_S;
 
-/// What a target is opened with: the user's token, and a time limit.
+/// Settings for opening a target: the user's token, a time limit and a rate limit.
 #[derive(Clone)]
 pub struct BeforeLoad {
     /// The user's consent token.
     pub token: Option<String>,
     /// Time limit for name look-up, connections and all answers together.
     pub timeout_ns: u64,
-    /// Maximum rate of requests; None: without a bound.
+    /// Maximum rate of requests per second; None: no limit.
     pub max_rate_per_s: Option<f64>,
-    /// Number of processes that ask within the bound at the same time.
+    /// Number of processes that share this rate while they ask for consent.
     pub processes: usize,
-    /// Number of requests of others that come before the first one of this process.
+    /// Number of other processes whose first request precedes that of this process.
     pub turn: usize,
 }
 
 impl BeforeLoad {
-    /// Returns the monotonic time at which the limit ends if the target is asked now.
+    /// Returns the monotonic time at which the time limit ends if the target is asked now.
     #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         monotonic_ns().saturating_add(self.timeout_ns)
     }
 
-    /// Returns the deadline of a further question, if that of the first one was `first_ns`. It is new if the bound of the
-    /// rate may have postponed earlier questions.
+    /// Returns the deadline of a later request, if the deadline of the first request was `first_ns`. With a rate limit,
+    /// which may have delayed earlier requests, a new time limit begins.
     #[must_use]
     pub fn next_deadline_ns(&self, first_ns: u64) -> u64 {
         self.max_rate_per_s.map_or(first_ns, |_| self.deadline_ns())
     }
 
-    /// Returns the pace of the requests of this process to `address`; None: without a bound.
+    /// Returns the rate limit of this process's requests to `address`, or None if there is no limit.
     #[must_use]
     pub fn pace(&self, address: SocketAddr) -> Option<Pace> {
         Pace::of(address, self.max_rate_per_s, (1, self.processes), self.turn)
@@ -76,13 +76,13 @@ impl From<Option<&str>> for BeforeLoad {
 pub struct Document<'a> {
     /// `file`, or `object`.
     pub kind: &'a str,
-    /// End of the name, after the token.
+    /// End of the document's name, after the token.
     pub extension: &'a str,
     /// The directory, share, export or bucket: "the root of the share x".
     pub place: &'a str,
     /// Whether a failure says that the user may not read the document.
     pub is_denied: &'a dyn Fn(&Failure) -> bool,
-    /// What to do then.
+    /// Remedy for such a failure.
     pub how_to_allow: &'static str,
 }
 
@@ -151,8 +151,8 @@ impl<'a> Consent<'a> {
             Fault::ErrorStatus if document.kind == FILE => TargetError::Session {
                 why: format!("the {named}: {failure}"),
                 advice: Some(
-                    "The server's consent to load must be a plain file of this name: look at what is there, such as a \
-                     directory or a socket.",
+                    "The server's consent to load must be a regular file of this name. Remove or rename what has this \
+                     name now, such as a directory or a socket.",
                 ),
             },
             _ => refused(&failure),
@@ -192,9 +192,9 @@ impl<'a> Consent<'a> {
         let other = match found {
             None => "",
             Some(found) if found.starts_with(b"\xff\xfe") || found.starts_with(b"\xfe\xff") => {
-                ": the file is there, but in UTF-16 (save it as UTF-8)"
+                ": the document exists, but in UTF-16 (save it as UTF-8)"
             }
-            Some(_) => ": what is there has other content",
+            Some(_) => ": the document exists, but its content is not the line below",
         };
         Err(TargetError::Consent(format!(
             "{host}{elsewhere} has not consented to load{other}. To consent, the person who runs it creates a {place} that \
@@ -283,7 +283,11 @@ mod tests {
                 panic!("{found:?} was taken for consent");
             };
             assert!(told.contains("a file FILE in PLACE that contains") && told.ends_with(&document));
-            assert_eq!(told.contains("other content"), found.is_some(), "{told}");
+            assert_eq!(
+                told.contains("its content is not the line below"),
+                found.is_some(),
+                "{told}"
+            );
         }
     }
 }

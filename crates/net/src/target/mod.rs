@@ -18,8 +18,8 @@ use std::io;
 
 /// Hint for a connection that was not established in time.
 pub const NO_CONNECTION: &str =
-    "Check the address, and whether a firewall lies between. If the server runs on this machine, it hangs, or its queue \
-     of connections is full: ss -ltn shows it.";
+    "Check the address, and that no firewall blocks the connection. If the server runs on this machine, it hangs, or \
+     its queue of new connections is full: ss -ltn shows the queue.";
 
 /// Why a target could not be opened.
 #[derive(Debug)]

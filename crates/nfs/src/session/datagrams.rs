@@ -10,8 +10,8 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Sends a request repeatedly, each time at its turn, until its answer arrives or the task's deadline passes. Ignores other
-/// datagrams.
+/// Sends a request repeatedly, each time once the rate limit permits it, until its answer arrives or the task's
+/// deadline passes. Ignores other datagrams.
 pub(super) async fn exchange(
     executor: &Executor,
     (dialer, socket): (&Dialer, &Socket),

@@ -230,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Sends every due request: small ones together, or each at its turn if there is a bound of the rate.
+    /// Sends every due request: small ones together, or with a rate limit each one once the limit permits it.
     async fn send_due(&mut self) -> Result<(), Failure> {
         if self.conversation.is_unbound && !self.conversation.needs_session() {
             self.bind().await?;

@@ -91,8 +91,8 @@ impl Conversation {
         self.four.as_ref().map_or(of_udp, State4::limit)
     }
 
-    /// Gives the server as much longer to answer before requests are sent again, because the bound of the rate has
-    /// postponed another one: answers were not read meanwhile.
+    /// Extends the timeouts of all outstanding requests by the time for which the rate limit delayed another request,
+    /// because no answers were read during that time.
     pub(super) fn postpone_resending(&mut self, postponed_ns: u64) {
         for request in &mut self.outstanding {
             request.resend_ns = request.resend_ns.saturating_add(postponed_ns);

@@ -34,7 +34,8 @@ impl Answer {
     }
 }
 
-/// Sends a request at its turn on a connection that may not be established yet, made by `dialer`; returns the answer.
+/// Sends a request, once the rate limit permits it, on a connection that `dialer` made and that may not be established
+/// yet. Returns the answer.
 pub(super) async fn exchange(
     (dialer, socket): (&Dialer, &Socket),
     message: &Message,
@@ -89,12 +90,13 @@ async fn ask_by(
     }
 }
 
-/// The host whose ports are asked for.
+/// The host whose portmapper is asked for ports.
 pub(crate) struct Portmapped<'a> {
     pub executor: &'a Executor,
-    /// Pace of the requests; None: without a bound.
+    /// Rate limit of the requests; None: no limit.
     pub pace: Option<Pace>,
-    /// The portmapper is on its host. It is checked for NFSv4 if there is no portmapper.
+    /// Address of the NFS server. The portmapper runs on the same host. If there is none, this address is checked for
+    /// NFSv4.
     pub server: SocketAddr,
     pub transport: Transport,
 }

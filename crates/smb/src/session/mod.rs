@@ -192,8 +192,8 @@ impl Session {
         self.more_is_there = false;
     }
 
-    /// Sends the conversation's message and then `tail`, at its turn. Receives expected data meanwhile: if both sides only
-    /// sent, they would wait for each other forever.
+    /// Sends the conversation's message and then `tail`, once the rate limit permits it. Receives expected data
+    /// meanwhile: if both sides only sent, they would wait for each other forever.
     async fn send(&mut self, tail: &[u8]) -> Result<(), Failure> {
         let message = self.conversation.message();
         self.dialer.turn(message.parts().count()).await;

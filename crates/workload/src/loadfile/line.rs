@@ -144,7 +144,7 @@ fn check(request: &Request<'_>, arguments: &[&str]) -> Result<(), String> {
             // An offset above 2^62 could make the end overflow.
             if bytes as usize > MOST_BYTES_AT_ONCE || offset > 1 << 62 {
                 return Err(format!(
-                    "more than {MOST_BYTES_AT_ONCE} bytes at once, or too far into the file"
+                    "reads or writes more than {MOST_BYTES_AT_ONCE} bytes at once, or at too large an offset"
                 ));
             }
         }

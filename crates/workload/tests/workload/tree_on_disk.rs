@@ -39,9 +39,9 @@ fn a_written_tree_is_complete_and_each_damage_is_reported() {
     let expected = [
         format!("{}: has 734 bytes, but must have 735", truncated.display()),
         format!("{}: No such file or directory (os error 2)", lost.display()),
-        format!("{}: wrong content", corrupted.display()),
-        format!("{}: not a regular file", replaced.display()),
-        format!("{}: exists, but must not", unwanted.display()),
+        format!("{}: has the wrong content", corrupted.display()),
+        format!("{}: is not a regular file", replaced.display()),
+        format!("{}: exists, but must not exist", unwanted.display()),
     ];
     assert_eq!(check_tree(&tree, directory.path()), expected);
 

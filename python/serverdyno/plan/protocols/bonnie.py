@@ -41,8 +41,10 @@ class BonnieSettings(Model):
         le=MIB,
         description="Bytes per read or write. Programs before 1996 used 8192.",
     )
-    seeks: int = Field(default=4000, ge=1, le=10**7, description="Total seeks per Bonnie client.")
-    seekers: int = Field(default=3, ge=1, le=64, description="Concurrent seekers per Bonnie client.")
+    seeks: int = Field(default=4000, ge=1, le=10**7, description="Number of seeks per Bonnie client.")
+    seekers: int = Field(
+        default=3, ge=1, le=64, description="Number of concurrent seekers per Bonnie client."
+    )
     check: bool = Field(
         default=True,
         description="Compare all data read with the data written; a difference ends the run with an error.",

@@ -283,7 +283,7 @@ class Files(Work[FilesSettings]):
             "None: every operation reaches the server."
             if settings.cache == "none"
             else client_cache
-            or f"On {settings.cache}, as a workstation's redirector ({settings.redirector}) does it; {dormant}."
+            or f"Based on {settings.cache}, like the redirector of a workstation ({settings.redirector}); {dormant}."
         )
         pace = (
             "Clients send the next operation as soon as the server answers."

@@ -125,7 +125,10 @@ class ObjectsSettings(SectionModel):
         description="Larger objects are put as multipart uploads with parts of this size. 0: never.",
     )
     parts_in_flight: Annotated[int, Option()] = Field(
-        default=1, ge=1, le=64, description="Parts of an upload that a client sends at the same time."
+        default=1,
+        ge=1,
+        le=64,
+        description="Number of parts of an upload that a client sends at the same time.",
     )
     shared: bool = Field(
         default=False, description="Let all clients read a common set of objects, which nobody changes."

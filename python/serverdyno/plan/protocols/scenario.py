@@ -87,45 +87,47 @@ class _Step(Model):
 class MakeTree(_Step):
     """Unpack an archive: create its directories, and its files with their contents."""
 
-    do: Literal["make-tree"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`.")
+    do: Literal["make-tree"] = Field(description="Action of the step.")
+    tree: str = Field(description="Name of the tree in `trees`.")
     times: bool = Field(default=False, description="Set the times of each file, as tar does.")
 
 
 class List(_Step):
     """`ls`."""
 
-    do: Literal["list"] = Field(description="What is done.")
+    do: Literal["list"] = Field(description="Action of the step.")
     tree: str = Field(description="Name of the tree in `trees` whose topmost directory is listed.")
-    pattern: str = Field(default="*", min_length=1, max_length=100, description="With * and ?.")
-    long: bool = Field(default=False, description="With attributes: ls -l.")
+    pattern: str = Field(
+        default="*", min_length=1, max_length=100, description="Names to list, with * and ?."
+    )
+    long: bool = Field(default=False, description="List attributes too, like ls -l.")
 
 
 class Find(_Step):
     """`find`: visit every directory and read attributes."""
 
-    do: Literal["find"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`.")
+    do: Literal["find"] = Field(description="Action of the step.")
+    tree: str = Field(description="Name of the tree in `trees`.")
 
 
 class Stat(_Step):
     """Read the attributes of each file by its path."""
 
-    do: Literal["stat"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`.")
+    do: Literal["stat"] = Field(description="Action of the step.")
+    tree: str = Field(description="Name of the tree in `trees`.")
 
 
 class Read(_Step):
     """Read each whole file and check its content."""
 
-    do: Literal["read"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`.")
+    do: Literal["read"] = Field(description="Action of the step.")
+    tree: str = Field(description="Name of the tree in `trees`.")
 
 
 class Build(_Step):
     """Build: look for missing headers, read sources, write objects."""
 
-    do: Literal["build"] = Field(description="What is done.")
+    do: Literal["build"] = Field(description="Action of the step.")
     tree: str = Field(description="Name of the tree in `trees` that contains the sources.")
     searches: int = Field(
         default=5, ge=0, le=1000, description="Number of missing names to look up per source."
@@ -136,38 +138,38 @@ class Build(_Step):
 class RemoveTree(_Step):
     """`rm -r`."""
 
-    do: Literal["remove-tree"] = Field(description="What is done.")
-    tree: str = Field(description="Of `trees`.")
+    do: Literal["remove-tree"] = Field(description="Action of the step.")
+    tree: str = Field(description="Name of the tree in `trees`.")
 
 
 class MakeFile(_Step):
     """`mkfile`: create a file of zeros."""
 
-    do: Literal["make-file"] = Field(description="What is done.")
-    file: Name = Field(description="Name on the server.")
-    bytes: int = Field(ge=0, le=MOST_BYTES, description="Its size.")
+    do: Literal["make-file"] = Field(description="Action of the step.")
+    file: Name = Field(description="Name of the file on the server.")
+    bytes: int = Field(ge=0, le=MOST_BYTES, description="Size of the file.")
 
 
 class CopyTo(_Step):
     """`cp` a local file to the server."""
 
-    do: Literal["copy-to"] = Field(description="What is done.")
-    local: str = Field(description="Of `local`.")
-    file: Name = Field(description="Name on the server.")
+    do: Literal["copy-to"] = Field(description="Action of the step.")
+    local: str = Field(description="Name of the file in `local`.")
+    file: Name = Field(description="Name of the file on the server.")
 
 
 class CopyFrom(_Step):
     """`cp` a file from the server to this machine, and compare its content with the original."""
 
-    do: Literal["copy-from"] = Field(description="What is done.")
-    file: Name = Field(description="Name on the server.")
+    do: Literal["copy-from"] = Field(description="Action of the step.")
+    file: Name = Field(description="Name of the file on the server.")
 
 
 class RemoveFile(_Step):
     """`rm`."""
 
-    do: Literal["remove-file"] = Field(description="What is done.")
-    file: Name = Field(description="Name on the server.")
+    do: Literal["remove-file"] = Field(description="Action of the step.")
+    file: Name = Field(description="Name of the file on the server.")
 
 
 class Metadata(_Step):
@@ -176,12 +178,12 @@ class Metadata(_Step):
     If there are several clients, each stats and reads the files of the next one.
     """
 
-    do: Literal["metadata"] = Field(description="What is done.")
+    do: Literal["metadata"] = Field(description="Action of the step.")
     clients: int = Field(
         default=1, ge=1, le=256, description="Number of concurrent clients, each with a session and a thread."
     )
-    files: int = Field(default=1000, ge=1, le=MOST_ENTRIES, description="Of each client.")
-    bytes: int = Field(default=0, ge=0, le=1 << 30, description="Of each file.")
+    files: int = Field(default=1000, ge=1, le=MOST_ENTRIES, description="Number of files per client.")
+    bytes: int = Field(default=0, ge=0, le=1 << 30, description="Size of each file.")
     shared: bool = Field(
         default=False, description="Let all clients share one directory. false: each client has its own."
     )
@@ -190,14 +192,16 @@ class Metadata(_Step):
 class Streams(_Step):
     """Some clients write one file each, and others read one file each, without a client cache."""
 
-    do: Literal["streams"] = Field(description="What is done.")
-    writers: int = Field(default=0, ge=0, le=256, description="Clients that write.")
-    readers: int = Field(default=0, ge=0, le=256, description="Clients that read.")
+    do: Literal["streams"] = Field(description="Action of the step.")
+    writers: int = Field(default=0, ge=0, le=256, description="Number of clients that write.")
+    readers: int = Field(default=0, ge=0, le=256, description="Number of clients that read.")
     bytes: int = Field(
         default=1 << 28, ge=1, le=MOST_BYTES, description="Size of each file, in whole blocks."
     )
     block_bytes: int = Field(default=1 << 16, ge=512, le=1 << 20, description="Size of each read or write.")
-    depth: int = Field(default=1, ge=1, le=1024, description="Concurrent reads or writes per client.")
+    depth: int = Field(
+        default=1, ge=1, le=1024, description="Number of concurrent reads or writes per client."
+    )
     random: bool = Field(default=False, description="Process the blocks in a random order, each block once.")
 
 
@@ -216,8 +220,12 @@ class Scenario(Model):
         default=None, description="The published report that the scenario re-creates."
     )
     trees: Mapping[Name, Tree] = Field(default_factory=dict, description="Trees of files, by name.")
-    local: Mapping[Name, LocalFile] = Field(default_factory=dict, description="Files on this machine.")
-    steps: tuple[Step, ...] = Field(min_length=1, max_length=1000, strict=False, description="In order.")
+    local: Mapping[Name, LocalFile] = Field(
+        default_factory=dict, description="Files on this machine, by name."
+    )
+    steps: tuple[Step, ...] = Field(
+        min_length=1, max_length=1000, strict=False, description="Steps in order."
+    )
 
     @property
     def workspace_bytes(self) -> int:
@@ -252,10 +260,10 @@ class Scenario(Model):
             if tree.levels > 0 and tree.directories == 0:
                 yield ("trees", name, "directories"), "must be at least 1 if there are levels"
             elif tree.entries() > MOST_ENTRIES:
-                yield ("trees", name), f"more than {MOST_ENTRIES:,} files and directories"
+                yield ("trees", name), f"has more than {MOST_ENTRIES:,} files and directories"
             names = [files.name for files in tree.files]
             if len(set(names)) < len(names):
-                yield ("trees", name, "files"), "names must differ"
+                yield ("trees", name, "files"), "two of its entries have the same name"
         yield from self._problems_of_steps()
 
     def _problems_of_steps(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -272,10 +280,10 @@ class Scenario(Model):
             if is_tree and name not in self.trees:
                 yield at, f"unknown tree {name!r}; `trees` has {', '.join(self.trees) or 'none'}"
             elif not is_tree and name in self.trees:
-                yield at, f"{name!r} is a tree"
+                yield at, f"{name!r} is the name of a tree, so a file can't have it"
             elif isinstance(step, MakeTree):
                 if name in there:
-                    yield at, f"{name!r} is there already"
+                    yield at, f"an earlier step has already created {name!r}"
                 there.add(name)
             elif isinstance(step, MakeFile | CopyTo):
                 there.add(name)
@@ -284,18 +292,22 @@ class Scenario(Model):
             elif isinstance(step, RemoveTree | RemoveFile):
                 there.discard(name)
             if isinstance(step, CopyTo) and step.local not in self.local:
-                yield ("steps", place, "local"), f"unknown local file {step.local!r}"
+                known = ", ".join(self.local) or "none"
+                yield ("steps", place, "local"), f"unknown file {step.local!r}; `local` has {known}"
 
 
 def _problems_of_clients(step: OfClients, place: int) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(step, Metadata):
         if step.clients * step.files > MOST_ENTRIES:
-            yield ("steps", place, "files"), f"more than {MOST_ENTRIES:,} files of all clients"
+            yield (
+                ("steps", place, "files"),
+                f"all clients together would have more than {MOST_ENTRIES:,} files",
+            )
         return
     if step.writers + step.readers == 0:
         yield ("steps", place, "writers"), "at least one client must write or read"
     if step.bytes < step.block_bytes:
-        yield ("steps", place, "bytes"), "less than a block"
+        yield ("steps", place, "bytes"), f"must be at least one block ({step.block_bytes:,} bytes)"
 
 
 def states(step: Step) -> list[tuple[str, int]]:

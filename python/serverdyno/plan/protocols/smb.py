@@ -58,7 +58,7 @@ class SmbSettings(SectionModel):
         default=1,
         ge=1,
         le=32,
-        description="Connections per client session (SMB 3 multichannel), over which reads and writes are "
+        description="Number of connections per client session (SMB 3 multichannel), over which reads and writes are "
         "spread. Requests without an answer on a lost connection are sent again over another. "
         "Servers without multichannel are refused.",
     )

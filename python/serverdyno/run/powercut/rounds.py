@@ -211,7 +211,10 @@ class _Rounds:
             while not journal.has_acknowledged():
                 waiting.look()
                 if time.monotonic() > deadline:
-                    raise ServerError(f"the server in the virtual machine confirmed no {self.unit}")
+                    raise ServerError(
+                        f"no {self.unit} after {ANSWER_TIMEOUT_S:g} s: the server in the virtual machine "
+                        "confirmed nothing"
+                    )
                 time.sleep(POLL_S)
             cut_at_s = time.monotonic() + at_s
             while (left_s := cut_at_s - time.monotonic()) > 0:

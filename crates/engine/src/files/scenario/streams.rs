@@ -117,7 +117,7 @@ impl<C: FileClient> Stream<C> {
         let mut under_way: HashMap<CallId, (u64, u64)> = HashMap::new();
         let mut blocks = order.iter();
         loop {
-            // Answers that come before the bound of the rate permits the next call are taken first.
+            // Answers that arrive before the rate limit permits the next call are processed first.
             while under_way.is_empty() || (under_way.len() < depth as usize && self.client.is_due()) {
                 let Some(&offset) = blocks.next() else { break };
                 self.client.go_on()?;

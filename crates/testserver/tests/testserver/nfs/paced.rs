@@ -1,4 +1,4 @@
-//! A session keeps a bound of the rate in every request, and its deadline does not count what waits for its turn.
+//! A session obeys the rate limit in every request, and waits for the limit do not count toward its deadline.
 
 use super::faults::exercise;
 use super::raw::{url, EXPORT, UDP, VERSIONS};

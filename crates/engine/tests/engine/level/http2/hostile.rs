@@ -120,7 +120,7 @@ cases! { frames_of_a_wrong_form_or_place:
     MalformedFrame PROTOCOL_ERROR "never opened" "reset of an idle stream" |s| frame(RST_STREAM, 0, s + 2, &[0; 4]);
     MalformedFrame PROTOCOL_ERROR "never opened" "window of an idle stream"
         |s| frame(WINDOW_UPDATE, 0, s + 2, &[0, 0, 0, 1]);
-    MalformedFrame PROTOCOL_ERROR "promised" "push" |s| frame(
+    MalformedFrame PROTOCOL_ERROR "pushes a stream" "push" |s| frame(
         PUSH_PROMISE, END_HEADERS, s, &[&2u32.to_be_bytes()[..], STATUS_200].concat());
     MalformedFrame PROTOCOL_ERROR "follows an open header block" "interrupted head"
         |s| [frame(HEADERS, 0, s, STATUS_200), frame(PING, 0, 0, &[0; 8])].concat();
@@ -128,7 +128,7 @@ cases! { frames_of_a_wrong_form_or_place:
         |s| [frame(HEADERS, 0, s, STATUS_200), frame(DATA, 0, s, b"x")].concat();
     MalformedFrame PROTOCOL_ERROR "follows an open header block" "head continued on another stream"
         |s| [frame(HEADERS, 0, s, STATUS_200), frame(CONTINUATION, END_HEADERS, s + 2, &[])].concat();
-    MalformedFrame PROTOCOL_ERROR "follows no open header block" "continuation of nothing"
+    MalformedFrame PROTOCOL_ERROR "without an open header block" "continuation of nothing"
         |s| frame(CONTINUATION, END_HEADERS, s, STATUS_200);
     MalformedFrame PROTOCOL_ERROR "depends on itself" "a stream on itself" |s| frame(
         HEADERS, END_HEADERS | WITH_PRIORITY, s, &[&s.to_be_bytes()[..], &[0, 0x88]].concat());
@@ -138,7 +138,7 @@ cases! { settings_and_windows_that_can_not_be:
     MalformedFrame PROTOCOL_ERROR "invalid value" "push switched on" |_| frame(SETTINGS, 0, 0, &setting(2, 1));
     MalformedFrame PROTOCOL_ERROR "invalid value" "small frames" |_| frame(SETTINGS, 0, 0, &setting(5, 16_383));
     MalformedFrame PROTOCOL_ERROR "invalid value" "huge frames" |_| frame(SETTINGS, 0, 0, &setting(5, 1 << 24));
-    MalformedFrame PROTOCOL_ERROR "follows no SETTINGS" "acknowledged twice"
+    MalformedFrame PROTOCOL_ERROR "that the client did not send" "acknowledged twice"
         |_| [frame(SETTINGS, ACK, 0, &[]), frame(SETTINGS, ACK, 0, &[])].concat();
     MalformedFrame PROTOCOL_ERROR "increment of 0" "window by nothing" |_| frame(WINDOW_UPDATE, 0, 0, &[0; 4]);
     MalformedFrame PROTOCOL_ERROR "increment of 0" "stream's window by nothing"
@@ -158,10 +158,10 @@ cases! { settings_and_windows_that_can_not_be:
 
 cases! { header_blocks_that_can_not_be_decoded:
     BrokenCompression COMPRESSION_ERROR "index 0" "index 0" |s| head(s, &[0x80]);
-    BrokenCompression COMPRESSION_ERROR "beyond the tables" "index beyond" |s| head(s, &[0x88, 0xbe]);
+    BrokenCompression COMPRESSION_ERROR "beyond both tables" "index beyond" |s| head(s, &[0x88, 0xbe]);
     BrokenCompression COMPRESSION_ERROR "too large" "endless integer" |s| head(s, &[0xff; 40]);
     BrokenCompression COMPRESSION_ERROR "ends within" "cut-off name" |s| head(s, &[0x88, 0, 9, b'a']);
-    BrokenCompression COMPRESSION_ERROR "padded wrongly" "padding of zeros" |s| head(s, &[0x88, 0, 0x81, 0x00]);
+    BrokenCompression COMPRESSION_ERROR "the wrong padding" "padding of zeros" |s| head(s, &[0x88, 0, 0x81, 0x00]);
     BrokenCompression COMPRESSION_ERROR "end symbol" "end symbol" |s| head(s, &[0x88, 0, 0x84, 0xff, 0xff, 0xff, 0xff]);
     BrokenCompression COMPRESSION_ERROR "exceeds the limit" "huge table" |s| head(s, &[0x3f, 0xe2, 0x1f, 0x88]);
     BrokenCompression COMPRESSION_ERROR "within a header block" "late table" |s| head(s, &[0x88, 0x20]);
@@ -182,9 +182,9 @@ cases! { heads_that_are_not_http:
     MalformedHead PROTOCOL_ERROR "three digits" "no status" |s| head(s, &field("a", "b"));
     MalformedHead PROTOCOL_ERROR "three digits" "a status of two digits" |s| head(s, &field(":status", "20"));
     MalformedHead PROTOCOL_ERROR "three digits" "a status of letters" |s| head(s, &field(":status", "2xx"));
-    MalformedHead PROTOCOL_ERROR "pseudo-field" "two statuses" |s| head(s, &with(STATUS_200));
-    MalformedHead PROTOCOL_ERROR "pseudo-field" "a late status" |s| head(s, &[field("a", "b"), STATUS_200.to_vec()].concat());
-    MalformedHead PROTOCOL_ERROR "pseudo-field" "a pseudo-field of requests" |s| head(s, &with(&field(":path", "/")));
+    MalformedHead PROTOCOL_ERROR "pseudo-header" "two statuses" |s| head(s, &with(STATUS_200));
+    MalformedHead PROTOCOL_ERROR "pseudo-header" "a late status" |s| head(s, &[field("a", "b"), STATUS_200.to_vec()].concat());
+    MalformedHead PROTOCOL_ERROR "pseudo-header" "a pseudo-field of requests" |s| head(s, &with(&field(":path", "/")));
     MalformedHead PROTOCOL_ERROR "name" "a name in upper case" |s| head(s, &with(&field("Date", "x")));
     MalformedHead PROTOCOL_ERROR "name" "no name" |s| head(s, &with(&field("", "x")));
     MalformedHead PROTOCOL_ERROR "value" "a line end in a value" |s| head(s, &with(&field("a", "b\r\nc: d")));
@@ -200,7 +200,7 @@ cases! { heads_that_are_not_http:
     MalformedHead PROTOCOL_ERROR "switches" "switching protocols" |s| head(s, &field(":status", "101"));
     HeadTooLarge ENHANCE_YOUR_CALM "interim" "endless interim responses"
         |s| head(s, &[field(":status", "103"), field("link", &"x".repeat(4000))].concat()).repeat(100);
-    MalformedHead PROTOCOL_ERROR "pseudo-field" "a status in the trailer" |s| [
+    MalformedHead PROTOCOL_ERROR "pseudo-header" "a status in the trailer" |s| [
         head(s, STATUS_200), frame(HEADERS, END_HEADERS | END_STREAM, s, STATUS_200)].concat();
     MalformedFrame PROTOCOL_ERROR "does not end the stream" "a second head" |s| [head(s, STATUS_200), head(s, &field("a", "b"))].concat();
 }
