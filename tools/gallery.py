@@ -141,7 +141,7 @@ def table_of_runs() -> list[str]:
         f"{run.operations:,} | {run.errors:,} | {run.status} |"
         for run in listed_runs()
     ]
-    head = "| plan or suite | date | scale | runs | levels of each | estimate | took | operations | errors | exit status |"
+    head = "| plan or suite | date | scale | runs | levels each | estimate | took | operations | errors | exit status |"
     return (
         [RUNS_INTRODUCTION, head, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|", *rows] if rows else []
     )

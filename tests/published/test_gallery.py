@@ -56,3 +56,9 @@ def test_the_records_rebuild_the_page_with_the_same_verdicts(name: str, home: Ho
     found = judged(first / "report" / f"as-{name}.html")
     assert len(found) == 2
     assert found == judged(GALLERY / f"{name}.html")
+
+
+@pytest.mark.parametrize("name", published.names())
+def test_a_page_prints_each_unit_once(name: str) -> None:
+    page = unescape((GALLERY / f"{name}.html").read_text())
+    assert re.findall(r">[^<]*\b(times|percent|seconds|processors) \1\b|>[^<]*\d s seconds", page) == []

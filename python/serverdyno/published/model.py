@@ -45,6 +45,7 @@ the tables lack the required values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -261,6 +262,12 @@ class Claim(Model):
     claimed: str = Field(min_length=1)
     unit: str = ""
     rule: Rule
+
+    @property
+    def printed(self) -> str:
+        """Return the printed value with its unit, once: `12 percent`, `2.17 times`."""
+        has_unit = not self.unit or self.unit in self.claimed or re.search(r"\d [a-z]+$", self.claimed)
+        return self.claimed if has_unit else f"{self.claimed} {self.unit}"
 
 
 class Claims(Model):

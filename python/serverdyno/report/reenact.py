@@ -119,7 +119,7 @@ class Measured:
                 else "No single suite has all of these values."
             )
         needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
-        return f"None of these experiments finished a configuration with {', '.join(needs)}."
+        return f"None of these experiments contains a finished run with {', '.join(needs)}."
 
     def figures(self) -> list[Reenacted]:
         """Return every entry of the mapping with our figures for it."""

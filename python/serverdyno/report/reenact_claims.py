@@ -37,7 +37,10 @@ MOST_SHOWN = 6
 """Maximum number of comparisons shown of one claim."""
 MOST_FITTING = 16
 """Maximum number of configurations that may fit one side of a comparison."""
-ONE_FIGURE = "The claim does not compare the peaks or the overall averages of two configurations."
+ONE_FIGURE = (
+    "The claim does not compare the peaks or the overall averages of two configurations, or the report prints no "
+    "numbers for them."
+)
 ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
 
 

@@ -270,9 +270,9 @@ def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> l
     times = result.peak.response.percentiles_ms if result.peak.response else ()
     height = f"{results.terms.written(result.peak_height)} {results.terms.unit}"
     percentiles = [
-        f"{name} {wording.significant(times[place])} ms"
+        peaks.time_words(name, value_ms, result.peak)
         for name, place in (("p50", 0), ("p99", 2))
-        if times and times[place] is not None
+        if times and (value_ms := times[place]) is not None
     ]
     sent = peaks.sent_words(results, result)
     return [*([] if alone else [height]), *percentiles, *([sent] if sent else [])]

@@ -48,6 +48,9 @@ MOST_FINDINGS = 8
 
 applies = always
 
+LEAST_NETWORK_MS = 0.01
+"""Shorter than any exchange with another process, even over loopback."""
+
 
 def build(results: Results) -> Part:
     drawn, second = tuple(_throughput_charts(results)), results.terms.second_title
@@ -413,13 +416,19 @@ def _spread_words(level: LevelFigures, terms: Terms) -> str:
     return f"mean of {spread.n} repetitions, {terms.span(spread.minimum, spread.maximum)} {terms.unit}"
 
 
+def time_words(name: str, value_ms: float, level: LevelFigures) -> str:
+    """Return `p50 0.28 ms`, and say if the time is so short that only a client's own cache can have answered."""
+    cached = level.network_share is not None and value_ms < LEAST_NETWORK_MS
+    return f"{name} {wording.significant(value_ms)} ms{' (answered by the client cache)' if cached else ''}"
+
+
 def _response_words(level: LevelFigures) -> str:
     if level.response is None:
         return ""
     median, tail = (level.response.percentiles_ms[QUANTILES.index(quantile)] for quantile in (0.5, 0.99))
     if median is None or tail is None:
         return ""
-    words = f"response time p50 {wording.significant(median)} ms, p99 {wording.significant(tail)} ms"
+    words = f"response time {time_words('p50', median, level)}, {time_words('p99', tail, level)}"
     limited = Mark.GENERATOR_LIMITED in level.marks
     mostly_own = limited and mostly_own_queue(level.own_queue_ms, level.response.mean_ms)
     return f"{words}, most of it in the generator's own queue" if mostly_own else words

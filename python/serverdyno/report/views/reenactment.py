@@ -26,7 +26,7 @@ from serverdyno.units import format_duration_s
 
 Drawn = tuple[Figure, str]
 """A figure and its SVG."""
-NO_NUMBERS = "Published as a chart without numbers, so it can't be drawn here."
+NO_NUMBERS = "The report prints no numbers with this chart. Its tables, below, may state some of them."
 TOO_LARGE = "Our figure is left out, because the page would be too large. The ordinary report has it."
 MOST_BYTES = 900_000
 """Maximum size of our drawings in a page, in bytes."""
@@ -88,9 +88,11 @@ def extent(source: Source) -> str:
     """Return when an experiment was made, its size, and how many of its operations failed."""
     head, records = source.head, source.records
     load_s = sum(each.window_s if each.step else each.length_s for each in records)
+    lengths_s = [each.length_s for each in head.levels if not each.step]
+    each_of = f" of {min(lengths_s):.3g} s each" if lengths_s and min(lengths_s) == max(lengths_s) else ""
     return (
         f"{head.created:%Y-%m-%d}, scale {head.scale:g}: {wording.plural(len(head.order), 'run')} of "
-        f"{wording.plural(len(head.levels), 'level')}, {format_duration_s(load_s)} of load, "
+        f"{wording.plural(len(head.levels), 'level')}{each_of}, {format_duration_s(load_s)} of load in all, "
         f"{wording.plural(sum(each.failures for each in records), 'error')}. Serverdyno {head.tool_version}."
     )
 
@@ -157,7 +159,10 @@ def _entries(measured: Measured, published: Sequence[tuple[Sequence[str], Figure
         shown = each.shown
         wanted = set(shown.figures) | alike.get(shown.figures[0], set())
         here = [at for at, (numbers, _) in enumerate(published) if wanted & set(numbers)]
-        ours = [(replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours]
+        ours = [
+            (replace(figure, title=f"Ours, in place of: {figure.title}"), _svg(figure))
+            for figure in each.ours
+        ]
         size = sum(len(svg) for _, svg in ours)
         left -= size
         see = by_figure.get(shown.same_as) or next((drawn[at] for at in here if at in drawn), None)
