@@ -14,6 +14,7 @@ from serverdyno.report.views import charts, document, html, markdown, text
 from serverdyno.store.note import RunNote
 from serverdyno.store.records import LevelRecord
 from support.report_tables import STRICT, check_golden, column, report_of, table
+from support.synthetic_experiment import histogram
 from support.synthetic_files import FileShape, experiment, without_clients
 
 
@@ -105,6 +106,17 @@ def test_what_passed_below_the_cache_stands_beside_each_level_in_every_form(repo
     assert point.below_cache_mbit_s is not None and point.below_cache_mbit_s.mean == pytest.approx(mean)
     for view in (markdown.text(report), html.page(report, {key.key: "" for key in report.figures})):
         assert "Mbit/s below the cache" in view
+
+
+def test_a_time_that_only_a_client_cache_can_make_is_called_that(report: Report) -> None:
+    cached = "(answered by the client cache)"
+    assert cached not in report.answer.times
+    short = report_of(
+        experiment(STRICT),
+        lambda row: replace(row, response_time_hdr=histogram(np.full(row.operations, 1_270))),
+    )
+    for words in (short.answer.times, *(found.evidence for found in short.findings if found.topic == "Peak")):
+        assert f"p50 0.00127 ms {cached}" in words
 
 
 def few_passes(source: Source, levels: set[int], configuration: str) -> Report:
