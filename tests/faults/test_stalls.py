@@ -137,7 +137,7 @@ class StopperUntilAsked(StopperAcrossTheEnd):
 
     def stage(self, text: str) -> None:
         super().stage(text)
-        if "checking whether it still answers" in text:
+        if "checking whether the server still answers" in text:
             self.go_on()
 
 

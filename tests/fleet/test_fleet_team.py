@@ -162,7 +162,7 @@ def test_a_plan_says_everything_that_is_wrong_with_the_nodes_of_a_team_at_once()
     for words in (
         "nginx has no servers behind it",
         "name the front's node",
-        "2 nodes for 1 servers",
+        "2 nodes, but the front has only 1 behind it (backs)",
         "own machine",
     ):
         assert words in told, told

@@ -31,7 +31,8 @@ def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number
     types = settings_types()
     plan = load_plan(path, types).plan
     suite = suites.load(plan.suite_names[0])
-    assert (suite.clients[-1], suite.threads, plan.repetitions) == (120, 1, 2)
+    assert (suite.clients[-1], suite.threads) == (120, 1)
+    assert plan.repetitions == (5 if path.stem == "veritest-2003-web-static" else 2)
     found = configurations(plan, types)
     apaches = [each.settings for each in found if each.server == "apache"]
     for apache in apaches:

@@ -99,7 +99,7 @@ def test_the_report_says_how_it_scaled_and_where_the_load_was_on_the_servers_cpu
     assert [row[1]["text"] for row in scaling["tables"][0]["rows"]] == ["1", str(len(CPUS))]
     said = json.dumps(report["findings"])
     assert f"reference with {len(CPUS)} CPUs has" in said
-    assert f"With {len(CPUS)} the generator also ran on CPU {CPUS[0]}" in said
+    assert f"With {len(CPUS)} CPUs, the generator also ran on CPU {CPUS[0]}" in said
     head = json.loads((folder / "experiment.json").read_text())
     assert [len(found["cpus"]) for found in head["configurations"]] == [1, len(CPUS)]
     assert set(head["configurations"][0]["cpus"]).isdisjoint(head["plan"]["generator"]["cpus"])

@@ -45,7 +45,9 @@ def of(server: str, **settings: Any) -> ServerPlan:
 def test_workspaces_of_a_tebibyte_are_refused_before_anything_is_started(tmp_path: Path, server: str) -> None:
     folder = created(tmp_path / "e", TIB, of(server))
     listener = Listener()
-    with pytest.raises(UserError, match=rf"2 clients, 2,097,152 MiB: own-{server} has [\d,]+ MiB") as raised:
+    with pytest.raises(
+        UserError, match=rf"2 clients need 2,097,152 MiB, but own-{server} has [\d,]+ MiB"
+    ) as raised:
         carried_out(folder, listener)
     assert raised.value.hint is not None and "fewer clients" in raised.value.hint
     assert listener.stages == ["recording the properties of this machine"]
@@ -61,7 +63,7 @@ def test_every_server_without_the_room_is_named(tmp_path: Path) -> None:
     ]
     head = Experiment.open(created(tmp_path / "e", 20 * MIB, *servers)).head
     check_room(head.suite, head.levels, [each for each in head.configurations if each.name == "own-samba"])
-    with pytest.raises(UserError, match=r"40 MiB: own-reference-smb has 39 MiB$"):
+    with pytest.raises(UserError, match=r"40 MiB, but own-reference-smb has 39 MiB$"):
         check_room(head.suite, head.levels, head.configurations)
 
 

@@ -388,7 +388,7 @@ def test_a_signal_ends_it_although_the_server_hangs_and_what_is_left_is_named(
             tool.send_signal(signal.SIGTERM)
             said = tool.communicate(timeout=PATIENCE_S)[1]
             assert tool.returncode != 0
-            assert f"and remains on {url}: Bonnie.{tool.pid}" in said, said
+            assert f"and remain on {url}: Bonnie.{tool.pid}" in said, said
 
 
 def wait_until(is_so: Callable[[], bool], tool: subprocess.Popen[str]) -> None:

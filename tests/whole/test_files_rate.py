@@ -81,7 +81,10 @@ def test_every_request_of_a_load_keeps_the_bound(
         done = home.here("run", tmp_path / "plan.toml", "--into", tmp_path / "e")
     told = " ".join(done.stderr.split())
     assert done.returncode == 0 and "could not be removed" not in told, told
-    assert f"with {RATE} requests/s at most, the clients need about" in told
+    assert (
+        f"the limit of {RATE} requests/s also applies before and after the load: the clients need about"
+        in told
+    )
     assert_bound(came)
 
 

@@ -261,7 +261,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-w",), "--report"),
         (("-s", "script.lua"), "--session"),
         (("-A", "me:secret"), "DYNO_AUTHORIZATION"),
-        (("--latency",), "always shown"),
+        (("--latency",), "always shows"),
         (("-X", "proxy:1"), "--method: must be"),
         (("-m", "10"), "--streams"),
         (("-k",), "unlike ab -k"),

@@ -575,6 +575,6 @@ def test_options_that_contradict_a_rate_are_told() -> None:
         given = {"clients": "1,4", "length": "10s", "max_rate": "50", "rate": "100", "arrivals": "weekly"}
         quick_plan("http://127.0.0.1/", given)
     said = str(caught.value)
-    assert "--max-rate: 50 requests/s is below the highest rate of --rate, 100" in said
+    assert "--max-rate: 50 is below the highest rate, 100" in said
     assert "--clients: with a rate, must be a single number" in said
     assert "--arrivals" in said

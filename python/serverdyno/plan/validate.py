@@ -522,7 +522,7 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
         yield Problem(place, "the reference server as front can only reach servers on its own machine")
     counts = [count for count in chosen("backs", 1) if isinstance(count, int)]
     if counts and len(set(server.back_nodes)) > max(counts):
-        told = f"{len(set(server.back_nodes))} nodes, but only {max(counts)} servers behind the front (backs)"
+        told = f"{len(set(server.back_nodes))} nodes, but the front has only {max(counts)} behind it (backs)"
         yield Problem(place, told)
 
 
