@@ -135,13 +135,22 @@ pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
     ) else {
         return failure;
     };
-    let text = plain_text(text.trim().as_bytes(), MOST_TEXT_CHARACTERS);
-    if text.is_empty() || status.table.name != STATUSES.name {
+    if status.table.name != STATUSES.name {
+        return failure;
+    }
+    with_text(failure, status.code, text.trim())
+}
+
+/// Returns the failure with this status code and, in place of an earlier text, this one unless it is empty.
+fn with_text(failure: Failure, code: u32, text: &str) -> Failure {
+    let text = plain_text(text.as_bytes(), MOST_TEXT_CHARACTERS);
+    if text.is_empty() {
         return failure;
     }
     let number = TEXTS.keep(text).saturating_add(1).min(0xff);
+    let code = (code & ((1 << TEXT_SHIFT) - 1)) | (number << TEXT_SHIFT);
     Failure {
-        detail: Detail::Status(STATUSES.status(status.code | (number << TEXT_SHIFT))),
+        detail: Detail::Status(STATUSES.status(code)),
         ..failure
     }
 }
@@ -155,13 +164,7 @@ pub(crate) fn unsupported(failure: Failure, request: &str) -> Failure {
         return failure;
     };
     let said = text_of(status.code).map_or(String::new(), |text| format!(": {text}"));
-    let text = plain_text(format!("{request}{said}").as_bytes(), MOST_TEXT_CHARACTERS);
-    let number = TEXTS.keep(text).saturating_add(1).min(0xff);
-    let code = (status.code & ((1 << TEXT_SHIFT) - 1)) | (number << TEXT_SHIFT);
-    Failure {
-        detail: Detail::Status(STATUSES.status(code)),
-        ..failure
-    }
+    with_text(failure, status.code, &format!("{request}{said}"))
 }
 
 /// Returns whether a response with this status and without a code shows that another program than an S3 server refused

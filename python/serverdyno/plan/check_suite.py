@@ -47,7 +47,7 @@ def scale_problems(suite: Suite, scale: float) -> list[Problem]:
 
 
 def rate_problem(suite: Suite, bounds: Bounds) -> str | None:
-    """Return why the bound of the rate is too low for the offered rates; None if it is high enough."""
+    """Return why the rate limit is too low for the offered rates; None if it is high enough."""
     if suite.open is None or not suite.open.rate_per_s:
         return None
     requests = suite.work.requests_per_operation(suite.settings(suite.work))

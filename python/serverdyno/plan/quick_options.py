@@ -94,7 +94,7 @@ def by_option(
 
 
 def low_bounds(suite: Suite, plan: Plan) -> Iterator[str]:
-    """Yield why the bound of the rate is too low for the offered rates."""
+    """Yield why the rate limit is too low for the offered rates."""
     bounds = plan.servers[0].bounds
     message = None if bounds is None else rate_problem(suite, bounds)
     if message is not None:

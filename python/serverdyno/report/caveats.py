@@ -91,7 +91,7 @@ def _replaced(results: Results) -> list[str]:
             # Where many fail, the shares of those that succeed say nothing.
             done.update(level.operations if level.failed_share <= FAILED_SHARE else {})
         if words := suite.work.replaced(suite.settings(suite.work), done):
-            found.append(f"{result.name}: {words[0].lower()}{words[1:]}")
+            found.append(f"{result.name}: {words}")
     return found
 
 

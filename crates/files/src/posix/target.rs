@@ -75,9 +75,7 @@ impl DirectoryTarget {
         let io = |errno: Errno| TargetError::Io(io::Error::from(errno));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(path, flags, Mode::empty()).map_err(io)?;
-        // The type of this field differs between machines.
-        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
-        let kind = fstatfs(&root).map_err(io)?.f_type as u64 & 0xffff_ffff;
+        let kind = file_system_type(&root).map_err(io)?;
         let target = Self {
             root: Arc::new(root),
             path: path.to_owned(),
@@ -127,9 +125,7 @@ impl DirectoryTarget {
 
     /// Returns whether a program serves the directory's file system through FUSE.
     pub fn is_fuse(&self) -> bool {
-        // The type of this field differs between machines.
-        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
-        fstatfs(&self.root).is_ok_and(|found| found.f_type as u64 & 0xffff_ffff == FUSE_TYPE)
+        file_system_type(&self.root) == Ok(FUSE_TYPE)
     }
 
     /// Returns whether the user may write to the directory but not list it.
@@ -140,7 +136,7 @@ impl DirectoryTarget {
 
     /// Returns whether the directory contains objects of the kernel, so that no files can be created there.
     pub fn is_of_the_kernel(&self) -> bool {
-        fstatfs(&self.root).is_ok_and(|found| KERNEL_TYPES.contains(&(found.f_type as u64)))
+        file_system_type(&self.root).is_ok_and(|kind| KERNEL_TYPES.contains(&kind))
     }
 
     /// Returns a copy of the target with `pace` as the rate limit of its calls.
@@ -184,6 +180,13 @@ impl DirectoryTarget {
         document.truncate(bytes);
         Ok(Some(document))
     }
+}
+
+/// Returns the type of the file system that contains an open file (`linux/magic.h`).
+fn file_system_type(file: &OwnedFd) -> Result<u64, Errno> {
+    // The type of this field differs between machines.
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
+    fstatfs(file).map(|found| found.f_type as u64 & 0xffff_ffff)
 }
 
 fn path_of(url: &str) -> Option<PathBuf> {

@@ -259,7 +259,7 @@ class Objects(Work[ObjectsSettings]):
             name for name in meant if name != "put" and done.get(name, 0) < (1 - REPLACED_SHARE) * meant[name]
         ]
         return (
-            f"About {round(more):,} of {total:,} operations were PUTs in place of {wording.listing(fewer)}, because a "
+            f"about {round(more):,} of {total:,} operations were PUTs in place of {wording.listing(fewer)}, because a "
             "client had too few objects. Use more --objects, or give put at least the weight of all deletes together "
             "(--mix)."
         )

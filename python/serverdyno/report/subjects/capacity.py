@@ -67,7 +67,7 @@ class Searched:
 
     None: a search is not over, or ended at the border of its range. An end of the interval beyond that range is also
     None. `by_generator`: the generator may have caused at least half of the failed trials near the capacity. `too_few`:
-    the sentence on the highest rate that the connections can carry, or on the bound of the rate, if one of them was the
+    the sentence on the highest rate that the connections can carry, or on the rate limit, if one of them was the
     limit; else empty.
     """
 
@@ -253,7 +253,7 @@ def _searched(source: Source, name: str) -> Searched:
 
 
 def _with_connections(searched: Searched, results: Results) -> Searched:
-    """Return a search with what limited its trials near the capacity: the bound of the rate, or the connections."""
+    """Return a search with what limited its trials near the capacity: the rate limit, or the connections."""
     failed = _lowest_failed(searched)
     for each in results.of(searched.name).finished:
         if failed and each.load == failed.rate_per_s and each.marks >= open_load.HELD_BACK_MARKS:
@@ -266,12 +266,12 @@ def _with_connections(searched: Searched, results: Results) -> Searched:
 
 def _crowded(searched: Searched, result: ConfigurationResult) -> LevelFigures | None:
     """Return the lowest rate for which the connections were too few; None if other trials failed far below."""
-    failed = [trial.rate_per_s for trial in searched.trials if not trial.held]
+    failed = _lowest_failed(searched)
     level = next((each for each in result.finished if result.connections_needed(each) is not None), None)
-    if level is None or level.open is None or not level.open.service_ms:
+    if failed is None or level is None or level.open is None or not level.open.service_ms:
         return None
     most_per_s = level.open.connections / level.open.service_ms * units.MS_PER_S
-    return level if most_per_s <= FAR * min(failed, default=0) else None
+    return level if most_per_s <= FAR * failed.rate_per_s else None
 
 
 def _table(found: Capacities, results: Results) -> Table:
@@ -498,9 +498,10 @@ def _why(searched: Searched, found: Capacities) -> str:
     trial = _lowest_failed(searched)
     if trial is None:
         return ""
-    words = missed_by_errors(trial, found.objective)
-    if not words and searched.ends == {End.LOWEST_FAILS}:
+    if searched.ends == {End.LOWEST_FAILS}:
         words = missed(trial, found.objective, found.operations)
+    else:
+        words = missed_by_errors(trial, found.objective)
     return words and f". At {trial.rate_per_s:,} {found.operations}/s, {words}"
 
 

@@ -62,8 +62,8 @@ PEAKS = (
     "runs, in a window of {window}: {listed} {unit}."
 )
 HELD_BACK = (
-    "the bound of the rate (--max-rate, or max_rate_per_s in bounds) held requests back. Whether the server keeps "
-    "up is not known. Set the bound to at least twice the rate."
+    "the rate limit (--max-rate, or max_rate_per_s in bounds) held requests back. Whether the server keeps "
+    "up is not known. Set the limit to at least twice the rate."
 )
 HELD_BACK_MARKS = {Mark.BEHIND, Mark.RATE_BOUND}
 LEAST_SAMPLES = round(SAMPLES_BEYOND_PERCENTILE / (1 - QUANTILES[QUANTILE]))
@@ -337,7 +337,7 @@ def _kept_up(result: ConfigurationResult) -> list[LevelFigures]:
 
 
 def _held_back(result: ConfigurationResult) -> list[LevelFigures]:
-    """Return the rates so near the bound of the rate that the bound may be why the server fell behind."""
+    """Return the rates so near the rate limit that the limit may be why the server fell behind."""
     crowded = _crowded(result)
     return [level for level in result.finished if level.marks >= HELD_BACK_MARKS and level not in crowded]
 
