@@ -1,6 +1,6 @@
-//! The client cache, as in a workstation's redirector. It caches data and handles as far as the server allows (oplocks,
-//! leases), gathers writes, and writes back and closes everything on request. [`CacheOptions`] configures it; the
-//! default is the disk mix's client of 2004.
+//! The client cache, as in a workstation's redirector. It caches data and handles as far as the server allows
+//! (oplocks, leases), gathers writes, and writes back and closes everything on request. [`CacheOptions`] configures
+//! it; the defaults model the client of the disk mix of 2004.
 //!
 //! Guarantee: later calls of any client see the effect of a completed call, if the server keeps the promises of its
 //! oplocks. (Servers do not wait for an answer when they break level II oplocks, and R leases without W. These breaks

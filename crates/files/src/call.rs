@@ -85,7 +85,6 @@ pub struct Open<'a> {
     pub directory: bool,
     /// Whether the file is deleted on its last close.
     pub delete_on_close: bool,
-    /// Requested caching.
     pub ask: Ask,
 }
 
@@ -96,7 +95,7 @@ pub enum Stability {
     /// The data may be only in the server's memory.
     #[default]
     Unstable,
-    /// The data, and the metadata needed to read it, is on stable storage.
+    /// The data and the metadata needed to read it are on stable storage.
     Data,
     /// Data and all attributes are on stable storage.
     File,
@@ -186,13 +185,11 @@ pub struct Info {
     /// protocol has none.
     pub change: u64,
     pub bytes: u64,
-    /// Allocated space in bytes.
     pub allocated_bytes: u64,
     pub directory: bool,
     pub read_only: bool,
 }
 
-/// Space on a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceInfo {
     pub total_bytes: u64,

@@ -9,7 +9,7 @@ use std::future::Future;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallId(pub u64);
 
-/// The caching that a break concerns.
+/// The oplock or lease that a break concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grant {
     /// The oplock of one handle.
@@ -105,7 +105,7 @@ pub struct KeptHandles {
     pub regained: u64,
     /// Granted handles that the server did not keep, or that could not be restored.
     pub lost: u64,
-    /// Calls sent again after a connection was lost without an answer.
+    /// Unanswered calls of lost connections that were sent again.
     pub sent_again: u64,
     /// Number of connections that were lost while their session continued on others.
     pub channels_lost: u64,
@@ -126,8 +126,8 @@ impl KeptHandles {
     }
 }
 
-/// One connection to a file server, used by one task: calls are begun, and their ends and breaks arrive in the order
-/// in which the server sends them.
+/// One connection to a file server, used by one task: calls are started, and their results and the breaks arrive in
+/// the order in which the server sends them.
 ///
 /// A failure of a method itself (not of a call) means that the connection is gone, with every handle, lock and call;
 /// `connect` may establish a new one. A protocol whose handles outlive a connection reconnects by itself, and fails
@@ -213,7 +213,7 @@ pub trait FileClient {
     /// Ends the session as well as possible. Ignores failures.
     fn disconnect(&mut self) -> impl Future<Output = ()>;
 
-    /// Returns what this client has sent and received so far.
+    /// Returns the counts of data and requests so far.
     fn traffic(&self) -> Traffic;
 
     /// Returns the counts of durable handles; zeros if the protocol has none.

@@ -27,12 +27,10 @@ pub const WRONG_CONTENT: &str =
      program writes there. Bonnie skips the comparison with --no-check.";
 
 impl<R: Copy + PartialEq, C> Hint<R, C> {
-    /// Returns a row for a refusal.
     pub const fn refused(refusal: R, statuses: &'static [u32], text: &'static str) -> Self {
         Self::row(Cause::Refused(refusal), statuses, text)
     }
 
-    /// Returns a row for a failure.
     pub const fn failed(fault: Fault, statuses: &'static [u32], text: &'static str) -> Self {
         Self::row(Cause::Failed(fault), statuses, text)
     }

@@ -1,6 +1,5 @@
-//! The calls to a file server and their replies, independent of the protocol, and the interface of a protocol's client.
-//! There are two ways to use a client. [`Uncached`] sends each call. [`Cache`] works like a workstation's redirector,
-//! with oplocks, pages, write-behind and deferred closes.
+//! The calls to a file server and their replies, independent of the protocol, and the interface of a protocol's
+//! client, [`FileClient`]. Applications use a client through [`Uncached`], which sends each call, or [`Cache`].
 
 mod beginning;
 mod cache;

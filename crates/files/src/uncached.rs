@@ -35,7 +35,6 @@ impl<C> Uncached<C> {
         &self.client
     }
 
-    /// Returns the wrapped client.
     pub fn client_mut(&mut self) -> &mut C {
         &mut self.client
     }

@@ -1,5 +1,5 @@
-//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to check. Of the
-//! rows for an error, the first whose condition holds is used.
+//! Table of remedies for errors: whose fault it is, and which setting to change or which side to check. The first row
+//! that applies is used.
 
 use crate::session::Options;
 use crate::status::{Denied, Status, Status4};
@@ -9,8 +9,7 @@ use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use dyno_net::NO_CONNECTION;
 
-/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
-/// the options of the session.
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
 #[must_use]
 pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
     Hint::first(HINTS, failure, Refusal::of, options)

@@ -1,8 +1,9 @@
 //! NFSv3 (RFC 1813) over TCP or UDP, and NFSv4.1 and 4.2 (RFC 8881, RFC 7862) over TCP for a load generator: an RPC and
 //! XDR codec, MOUNT, the portmapper, and the session of one client as a [`dyno_files::FileClient`].
 //!
-//! This crate has no NFSv4.0, write delegations, Kerberos, lock protocol (NLM) or mounting, and contains no workloads
-//! or caches. The client uses a local port below 1024 only if a server seems to require one.
+//! This crate does not support NFSv4.0, write delegations, Kerberos or the lock protocol (NLM), mounts nothing, and
+//! contains no workloads or data caches. The client uses a local port below 1024 only if a server seems to require
+//! one.
 
 mod advice;
 mod mount_options;

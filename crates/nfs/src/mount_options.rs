@@ -1,8 +1,9 @@
-//! Parameters of a URL as people know them from mount(8) and nfs(5): what to write in place of one that is refused.
+//! Explains why a URL parameter is refused, and what to write instead. Many such parameters are mount options of
+//! mount(8) and nfs(5).
 
 use crate::session::Version;
 
-/// Parameters of a URL.
+/// Valid URL parameters, as messages list them.
 const KNOWN: &str =
     "nfsport, mountport, uid, gid, vers=3, vers=4 (4.2, or 4.1 if the server has no 4.2), vers=4.1, \
                      vers=4.2, and proto=tcp or proto=udp";
@@ -53,7 +54,7 @@ const OF_A_MOUNT: [&str; 41] = [
     "timeo",
 ];
 
-/// Returns the version of an option that is its own name, such as `v4.1`.
+/// Returns the version in the name of a mount option such as `v4.1`.
 pub(crate) fn version_in(name: &str) -> Option<Version> {
     name.strip_prefix('v').and_then(Version::of_name)
 }

@@ -1,4 +1,4 @@
-//! The step at which a session was refused: at the portmapper, at MOUNT, or by NFS itself.
+//! The step at which a session was refused: portmapper, MOUNT or NFS.
 //!
 //! `advice.rs` has the remedies.
 

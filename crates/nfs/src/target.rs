@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// Client number of the session that checks the consent. No client of a load has this number.
+/// Client number of the session that checks the consent. No client of a load level has this number.
 const ASKING_CLIENT: u64 = u64::MAX;
 
 /// Exports of one server that may receive load.
@@ -47,8 +47,8 @@ pub struct NfsTarget {
     pace: Option<Pace>,
 }
 
-/// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`. Mount options with
-/// the same meaning may take their places: `port`, `nfsvers`, `v4.1`, `udp`.
+/// The parts of `nfs://host[:port]/export[?nfsport=..&mountport=..&uid=..&gid=..&vers=..&proto=..]`. Mount options
+/// with the same meaning are also accepted: `port`, `nfsvers`, `v4.1`, `udp`.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Url<'a> {
     host: &'a str,
@@ -63,8 +63,8 @@ struct Url<'a> {
 }
 
 impl NfsTarget {
-    /// Resolves `url` (`nfs://host[:port]/export`), queries the portmapper for ports that are not given, and checks the
-    /// server's consent. Consent is not needed on loopback if there is no `token`. Clients are distributed over
+    /// Resolves `url` (`nfs://host[:port]/export`), queries the portmapper for ports that are not given, and checks
+    /// the server's consent. Consent is not needed on loopback if `asking` has no token. Clients are distributed over
     /// `exports`, or use the URL's path if `exports` is empty. The query part of the URL may have libnfs's parameters
     /// `nfsport`, `mountport`, `uid` and `gid`, and the mount options `vers` and `proto`. The server is in the given
     /// network namespace (file `/proc/PID/ns/net`), if any.
@@ -96,7 +96,7 @@ impl NfsTarget {
             let address = resolve(&host, NFS_PORT, deadline_ns).map_err(TargetError::Io)?;
             let named = name_and_port(&host, 0).map(|(_, port)| port);
             let (nfs_port, mount_port) = match (nfs_port.or(named), mount_port) {
-                // NFSv4 has no MOUNT and a well-known port (RFC 8881, 2.9.3).
+                // NFSv4 has a well-known port (RFC 8881, 2.9.3) and no MOUNT.
                 (nfs_port, _) if version.is_four() => (nfs_port.unwrap_or(NFS_PORT), 0),
                 (Some(nfs_port), Some(mount_port)) => (nfs_port, mount_port),
                 (nfs_port, mount_port) => {
@@ -144,27 +144,25 @@ impl NfsTarget {
         self.address
     }
 
-    /// Returns the version of the sessions.
     pub fn version(&self) -> Version {
         self.options.version
     }
 
-    /// Returns the counts of the answers so far that asked clients to wait.
+    /// Returns the counts of answers that asked clients to wait.
     pub fn postponed(&self) -> &Arc<Postponed> {
         &self.postponed
     }
 
-    /// Returns the session options.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Returns whether sessions request delegations: the options ask for them, and the version has them.
+    /// Returns whether sessions request delegations: the option is set, and the version supports them.
     pub fn delegates(&self) -> bool {
         self.options.delegations && self.options.version.is_four()
     }
 
-    /// Returns a copy of the target with `pace` as the rate limit of its requests, instead of the limit before load.
+    /// Returns a copy of the target with `pace` as the rate limit of its requests.
     #[must_use]
     pub fn paced(&self, pace: Option<Pace>) -> Self {
         Self { pace, ..self.clone() }

@@ -1,5 +1,5 @@
-//! Remedies for errors, one row each. The first row that applies is used. The texts call settings by their names in
-//! plans and URLs.
+//! Table of remedies for errors. The first row that applies is used. The texts call settings by their names in plans
+//! and URLs.
 
 use crate::client::Payload;
 use crate::code::{is_of_server, name_in, status_in, text_in, DELETE_OBJECTS, FOREIGN};
@@ -13,7 +13,7 @@ pub(crate) struct Circumstances {
     pub payload: Payload,
     pub has_checksum: bool,
     pub is_secure: bool,
-    /// The host name in requests begins with the bucket's name.
+    /// Whether the host name in requests begins with the bucket's name.
     pub is_virtual: bool,
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
     row.map(|row| row.text).or_else(|| of_fault(failure, is))
 }
 
-/// Returns a hint for the text of a server's error. `text`: in lower case.
+/// Returns the remedy for an error, from the server's text in lower case.
 fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     match status_in(failure) {
@@ -235,7 +235,8 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     }
 }
 
-/// Returns a hint for a failure below S3. Hints of `dyno_http` on ports name URLs and options that S3 lacks.
+/// Returns the remedy for a failure of HTTP or TLS. Some remedies of `dyno_http` name URLs and options that S3 does
+/// not have.
 fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     let is_plain = matches!(failure.detail, Detail::Status(status) if status.table.name == IN_PLAIN_HTTP);
     match failure.fault {

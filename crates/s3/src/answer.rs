@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 4096;
 pub struct Tag(pub u64);
 
 impl Tag {
-    /// Returns the ETag in a header or in XML.
+    /// Returns the digest of an ETag from a header or XML.
     #[must_use]
     pub fn of(text: &[u8]) -> Self {
         Self(xxh3_64(unquoted(text)))

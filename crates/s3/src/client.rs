@@ -95,7 +95,7 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Sets the pace of all requests.
+    /// Sets the rate limit of all requests.
     #[must_use]
     pub(crate) fn paced(self, pace: Option<(Pace, Executor)>) -> Self {
         Self { pace, ..self }
@@ -168,7 +168,7 @@ impl<T: Transport> Client<T> {
         })
     }
 
-    /// Asks for the length and ETag of an object.
+    /// Returns the length and ETag of an object, if the response has them.
     ///
     /// # Errors
     /// The reason why they are unknown.
@@ -272,7 +272,7 @@ impl<T: Transport> Client<T> {
         self.document(documents::copied)
     }
 
-    /// Begins a multipart upload. Returns its identity.
+    /// Begins a multipart upload. Returns the upload ID.
     ///
     /// # Errors
     /// The reason why the upload may not have begun.
@@ -386,7 +386,7 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Asks whether the bucket keeps versions of its objects, or did so earlier.
+    /// Returns whether the bucket keeps versions of its objects, or did so earlier.
     ///
     /// # Errors
     /// The reason why this is unknown.
@@ -433,8 +433,8 @@ impl<T: Transport> Client<T> {
         self.answer.xml().and_then(documents::error_code)
     }
 
-    /// Reads the body of a response with a success status. The body may still report an error, because copies
-    /// and completions begin their response before they know the result.
+    /// Reads the body of a response with a success status. The body may still report an error, because servers begin
+    /// the response to a copy or completion before they know the result.
     fn document<D>(&self, read: impl Fn(&[u8]) -> Result<D, Malformed>) -> Result<D, Failure> {
         let xml = self.answer.xml().ok_or(Fault::BodyTooLarge)?;
         read(xml).map_err(|Malformed| match self.code() {

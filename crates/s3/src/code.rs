@@ -53,10 +53,10 @@ const CODES: &[&str] = &[
     FOREIGN,
 ];
 
-/// In place of a code: the refusal of a program that is not an S3 server.
+/// Text in place of a code if a program that is not an S3 server refused the request.
 pub(crate) const FOREIGN: &str = "without an error document of S3";
 
-/// Codes whose cause is in the server's message. It is shown for unknown codes, too.
+/// Codes whose cause is in the server's message, which is also shown for unknown codes.
 const EXPLAINED: &[&str] = &[
     "AccessDenied",
     "AuthorizationHeaderMalformed",
@@ -141,7 +141,8 @@ pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
     with_text(failure, status.code, text.trim())
 }
 
-/// Returns the failure with this status code and, in place of an earlier text, this one unless it is empty.
+/// Returns the failure with this status code and text, which replaces an earlier text. Returns the failure unchanged
+/// if the text is empty.
 fn with_text(failure: Failure, code: u32, text: &str) -> Failure {
     let text = plain_text(text.as_bytes(), MOST_TEXT_CHARACTERS);
     if text.is_empty() {
@@ -158,7 +159,7 @@ fn with_text(failure: Failure, code: u32, text: &str) -> Failure {
 /// The request of `delete_many`, as failures name it.
 pub(crate) const DELETE_OBJECTS: &str = "DeleteObjects (POST ?delete)";
 
-/// Names the request in a failure if the server does not support it.
+/// Adds the request's name to a failure if the server does not support the request.
 pub(crate) fn unsupported(failure: Failure, request: &str) -> Failure {
     let (Detail::Status(status), Some(405 | 501)) = (failure.detail, status_in(&failure)) else {
         return failure;
@@ -167,13 +168,13 @@ pub(crate) fn unsupported(failure: Failure, request: &str) -> Failure {
     with_text(failure, status.code, &format!("{request}{said}"))
 }
 
-/// Returns whether a response with this status and without a code shows that another program than an S3 server refused
+/// Returns whether a response with this status and without a code shows that a program other than an S3 server refused
 /// the request. Other statuses have causes of their own.
 pub(crate) fn is_foreign(status: u16) -> bool {
     matches!(status, 401 | 403 | 405 | 501)
 }
 
-/// Returns the name of the error in a failure; None: the server gave none, or one that is not in the list.
+/// Returns the name of the error in a failure; None: the server sent none, or one that is not in the list.
 pub(crate) fn name_in(failure: &Failure) -> Option<&'static str> {
     match failure.detail {
         Detail::Status(status) if status.table.name == STATUSES.name => name_of(status.code),

@@ -23,7 +23,7 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// An unfinished upload: its key and its identity.
+/// An unfinished upload: its key and upload ID.
 pub type Upload = (String, String);
 
 /// A page of unfinished uploads.
@@ -125,7 +125,7 @@ fn text_of_result(document: &[u8], name: &str) -> Result<String, Malformed> {
     filled(&root, name)
 }
 
-/// Reads the identity of a new multipart upload.
+/// Reads the ID of a new multipart upload.
 pub(crate) fn upload_id(document: &[u8]) -> Result<String, Malformed> {
     text_of_result(document, "UploadId")
 }

@@ -33,7 +33,6 @@ pub(crate) fn decimal(number: u64, out: &mut Vec<u8>) {
     debug_assert!(written.is_ok(), "writing to a vector can't fail");
 }
 
-/// Escapes `text` for XML.
 pub(crate) fn escape_xml(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {

@@ -1,9 +1,9 @@
 //! S3 client for load: builds and signs requests, sends them over a connection of `dyno_http`, and reads the responses.
 //!
-//! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and
-//! `documents` read what servers send, within limits, and are fuzzed. `client` performs one operation at a
-//! time, `request` names and counts its requests, `place` makes clients, `target` proves that the
-//! server consents to load, `advice` has hints. This crate never retries. The engine checks the contents.
+//! `sign` has Signature Version 4, `framing` the aws-chunked coding with a trailing checksum. `xml` and `documents`
+//! read what servers send, within limits, and are fuzzed. `client` performs one operation at a time, `request` names
+//! and counts its requests, `place` creates clients, `target` proves that the server consents to load, `advice` has
+//! remedies. This crate never retries. The engine checks the contents.
 
 mod advice;
 mod answer;

@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Replaces the target's pace of requests.
+    /// Replaces the target's rate limit.
     #[must_use]
     pub fn paced(self, pace: Option<Pace>) -> Self {
         Self { pace, ..self }

@@ -54,7 +54,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Number of requests of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestCounts([u64; Kind::ALL.len()]);
 

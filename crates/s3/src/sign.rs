@@ -1,8 +1,8 @@
 //! Signature Version 4 of requests, chunks and trailers.
 //!
-//! The key of a day and the scope are kept, so that a signature usually costs two short SHA-256 and no allocation.
-//! Written from Amazon's description ("Authenticating Requests (AWS Signature Version 4)"); the tests compare the
-//! results with botocore's.
+//! The day's key and the scope are cached, so that a signature usually costs two short SHA-256 computations and no
+//! allocation. Written from Amazon's description ("Authenticating Requests (AWS Signature Version 4)"); the tests
+//! compare the results with botocore's.
 
 use crate::date::AmzTime;
 use crate::encode::{decimal, escape, hex};
@@ -119,14 +119,13 @@ impl Signer {
         }
     }
 
-    /// Returns whether requests are anonymous.
     #[must_use]
     pub fn is_anonymous(&self) -> bool {
         self.key.is_none()
     }
 
-    /// Replaces `out` by the head of a request, with all its headers. Returns the signature, with which the chain of
-    /// chunk signatures starts. None for an anonymous request.
+    /// Replaces the contents of `out` with the head of a request. Returns the signature, which starts the chain of
+    /// chunk signatures; None for an anonymous request.
     pub fn write(&mut self, request: &RequestHead<'_>, out: &mut Vec<u8>) -> Option<Signature> {
         let time = self.time;
         let mut scratch = std::mem::take(&mut self.scratch);

@@ -1,9 +1,9 @@
-//! A bucket to which load may be sent. `S3Target::open` is the only way to get one.
+//! Buckets that may receive load. The engine accepts only an `S3Target`, and only `S3Target::open` creates one.
 //!
-//! A bucket on loopback is the user's own, unless there is a token for it. Any other bucket must hold an object whose
-//! key contains the user's secret token, with the content that only this token and host have. A server that answers
-//! every request, or echoes the request, does not pass. The name is resolved once, so load goes to the address that
-//! passed.
+//! A server on loopback belongs to the user and needs no consent unless there is a token. Any other bucket must
+//! contain an object whose key contains the user's secret token. Only someone who knows the token can create its
+//! content (`dyno_net::consent_document`), so a server that answers every request, or echoes it, does not pass. The
+//! checked address is the one used for load: the name is resolved once.
 
 use crate::advice::{advice, Circumstances};
 use crate::call::Call;
@@ -44,7 +44,6 @@ pub enum Addressing {
     Virtual,
 }
 
-/// Options of a target.
 #[derive(Debug, Clone)]
 pub struct S3Options {
     pub region: String,
@@ -65,7 +64,7 @@ pub struct BucketLook {
     pub keeps_versions: bool,
 }
 
-/// A bucket to which load may be sent, and the prefix of all keys.
+/// A bucket that may receive load, and the prefix of all keys.
 #[derive(Debug, Clone)]
 pub struct S3Target {
     address: SocketAddr,
@@ -79,8 +78,8 @@ pub struct S3Target {
 }
 
 impl S3Target {
-    /// Resolves `s3://HOST[:PORT]/BUCKET[/PREFIX]`, or `s3s://` for TLS, and asks the bucket for consent if it is not on
-    /// loopback or if there is a `token`.
+    /// Resolves `s3://HOST[:PORT]/BUCKET[/PREFIX]`, or `s3s://` for TLS, and checks the server's consent, unless the
+    /// server is on loopback and `asking` has no token.
     ///
     /// # Errors
     /// See `TargetError`.
@@ -209,7 +208,7 @@ impl S3Target {
             && matches!(name_in(failure), None | Some("AccessDenied"))
     }
 
-    /// Returns a small object, or None if it does not exist or is larger.
+    /// Returns the content of an object, or None if the object does not exist or is too large.
     fn fetch(&self, key: String, deadline_ns: u64) -> Result<Option<Vec<u8>>, Failure> {
         let found = self.alone(deadline_ns, |mut client| async move {
             let mut document = Vec::new();
@@ -239,7 +238,7 @@ impl S3Target {
         })
     }
 
-    /// Makes the shared state of clients on `executor`, which connect with `dialer`.
+    /// Creates the shared state of clients on `executor`, which connect with `dialer`.
     #[must_use]
     pub fn place(
         &self,
@@ -298,7 +297,7 @@ async fn look<T: Transport>(
 ) -> Result<BucketLook, Failure> {
     Ok(BucketLook {
         is_used: is_used(client, prefix, call).await?,
-        // Not every server can answer this, and not every access key may ask.
+        // Some servers can't answer this, and some access keys may not request it.
         keeps_versions: client.keeps_versions(call).await.unwrap_or(false),
     })
 }
@@ -324,7 +323,7 @@ async fn is_used<T: Transport>(
     }
     let mut from = None;
     for _ in 0..MOST_PAGES {
-        // Not every server can list uploads, and not every access key may.
+        // Some servers can't list uploads, and some access keys may not.
         let Ok(page) = client.list_uploads(prefix, from.as_ref(), call).await else {
             break;
         };
@@ -355,7 +354,6 @@ fn tls(host: &str, trusting: &Trusting) -> Result<TlsClient, TargetError> {
     TlsClient::new(&options).map_err(TargetError::Url)
 }
 
-/// Parts of a URL.
 #[derive(Debug)]
 struct Parts<'a> {
     is_secure: bool,

@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Adds text without references.
+    /// Adds text as it is, without resolving references.
     fn add_raw(&mut self, raw: &str) -> Result<(), Malformed> {
         let text = &mut self.path.last_mut().ok_or(Malformed)?.text;
         if text.len() + raw.len() > MOST_TEXT_BYTES {
@@ -125,7 +125,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Returns a name without its prefix.
+/// Returns a name without its namespace prefix.
 fn local(name: &str) -> Result<&str, Malformed> {
     let name = name.rsplit(':').next().unwrap_or(name);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

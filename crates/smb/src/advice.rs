@@ -1,8 +1,8 @@
-//! Remedies for errors, one row each: whose fault it is, and which setting to change or which side to
-//! check.
+//! Table of remedies for errors: whose fault it is, and which setting to change or which side to check. The first row
+//! that applies is used.
 //!
-//! The texts call settings by their names in plans and in the Python module: `user`, `shares`, `signing`, `encryption`,
-//! `min_dialect` and `max_dialect`. Of the rows for an error, the first whose condition holds is used.
+//! The texts call settings by their names in plans and in the Python module: `user`, `shares`, `signing`,
+//! `encryption`, `min_dialect` and `max_dialect`.
 
 use crate::auth::{EXPIRED, MODIFIED, NOT_US, NOT_YET_VALID, NO_KEY, OLD_KEY, REPEATED, SKEW};
 use crate::ntstatus::*;
@@ -12,8 +12,7 @@ use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use dyno_net::NO_CONNECTION;
 
-/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message. `options`:
-/// the options of the session.
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
 #[must_use]
 pub fn advice(failure: &Failure, options: &Options) -> Option<&'static str> {
     Hint::first(HINTS, failure, Refusal::of, options)

@@ -1,7 +1,7 @@
 //! SMB 2.0.2 to 3.1.1 (MS-SMB2) for a load generator: a codec, authentication, signing and encryption, and
 //! the session of one client as a [`dyno_files::FileClient`].
 //!
-//! This crate has no SMB 1 and no mounting, and contains no workloads or caches.
+//! This crate does not support SMB 1, mounts nothing, and contains no workloads or caches.
 
 mod advice;
 pub mod auth;

@@ -13,7 +13,7 @@ pub static NTSTATUS: StatusTable = StatusTable {
     },
 };
 
-/// A status, for servers.
+/// An NTSTATUS value that a server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NtStatus(pub u32);
 

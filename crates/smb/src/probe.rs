@@ -37,9 +37,7 @@ pub struct Offer {
     pub directory_leases: bool,
     /// Identifies the server while it runs.
     pub server_guid: [u8; 16],
-    /// Maximum size of a read.
     pub max_read_bytes: u32,
-    /// Maximum size of a write.
     pub max_write_bytes: u32,
 }
 

@@ -64,7 +64,6 @@ impl Refusal {
         STEPS.refusal(self as u32, status)
     }
 
-    /// Returns the detail of `failure`.
     pub fn detail(self, status: u32) -> Detail {
         self.failure(status).detail
     }

@@ -1,5 +1,5 @@
-//! The only SMB 1 request (MS-CIFS 2.2.4.52), sent only before load. It tests whether a server that closed the
-//! connection after the first SMB 2 message supports only SMB 1. A server at its connection limit also closes the
+//! NEGOTIATE (MS-CIFS 2.2.4.52), the only SMB 1 request, sent only before load. It tests whether a server that closed
+//! the connection after the first SMB 2 message supports only SMB 1. A server at its connection limit also closes the
 //! connection of this request.
 //!
 //! SMB 1 is otherwise not supported.

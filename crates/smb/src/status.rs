@@ -50,7 +50,6 @@ pub fn failure(status: u32) -> Failure {
     with(fault, status)
 }
 
-/// Returns `fault` with `status` as its detail.
 pub fn with(fault: Fault, status: u32) -> Failure {
     NTSTATUS.failure(fault, status)
 }

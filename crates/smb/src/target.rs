@@ -30,7 +30,7 @@ use std::rc::Rc;
 
 const SMB_PORT: u16 = 445;
 const MAX_DOCUMENT_BYTES: u32 = 4096;
-/// Client number of the session that checks the consent.
+/// Client number of the session that checks the consent. No client of a load level has this number.
 const ASKING_CLIENT: u32 = u32::MAX;
 
 /// Shares of one server that may receive load.
@@ -53,8 +53,8 @@ struct Url<'a> {
 }
 
 impl SmbTarget {
-    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless the server
-    /// is on loopback and there is no `token`.
+    /// Resolves `url`, `smb://host[:port]/share[/path]`, and checks the server's consent, unless the server is on
+    /// loopback and `asking` has no token.
     ///
     /// Clients are distributed over `shares`, or use the URL's share if `shares` is empty. The URL's path
     /// becomes the prefix of all paths, and its host becomes `options.server`. The server is in the given
@@ -110,7 +110,6 @@ impl SmbTarget {
         self.address
     }
 
-    /// Returns the session options.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -122,7 +121,7 @@ impl SmbTarget {
         target
     }
 
-    /// Returns a copy of the target with `pace` as the rate limit of its requests, instead of the limit before load.
+    /// Returns a copy of the target with `pace` as the rate limit of its requests.
     #[must_use]
     pub fn paced(&self, pace: Option<Pace>) -> Self {
         Self { pace, ..self.clone() }

@@ -40,7 +40,8 @@ impl<C: FileClient> Cache<C> {
         Ok(())
     }
 
-    /// Drops the cached state of a file that `left` does not allow. If its last handle is closed, the file is removed.
+    /// Writes back or drops the cached state of a file that `left` does not allow. If this closes the file's last
+    /// handle, its entry is removed.
     pub(super) async fn lower(&mut self, id: FileId, left: Caching) -> Result<(), Trouble> {
         if left.write {
             self.drain(id).await?;

@@ -3,7 +3,7 @@
 //! (`durable.rs`). Between open and close, cached data is used until its attributes expire.
 //!
 //! Files are identified by the server's file number, so pages survive the close. Handles survive only under a lease
-//! (`CacheOptions::delegations`); until it is revoked, cached data of the file does not expire.
+//! (`CacheOptions::delegations`); until the lease is broken, cached data of the file does not expire.
 //!
 //! Attributes of directories are not cached: a name's entry stays valid for a fixed time, without a check whether the
 //! directory has changed.
@@ -89,8 +89,8 @@ impl<C: FileClient> Cache<C> {
         })
     }
 
-    /// Sends an open that asks for `lease`. A break may arrive before the reply, so `opening` counts until
-    /// the lease is held (`begin_to_hold`).
+    /// Sends an open that requests `lease`. A break may arrive before the reply, so `opening` counts the open until
+    /// `begin_to_hold`.
     async fn ask_for_lease(&mut self, open: &Open<'_>, lease: Option<LeaseKey>) -> Result<Reply, Trouble> {
         let ask = lease.map_or(Ask::Nothing, |key| Ask::Lease(key, Caching::READ_HANDLE));
         self.exchange.opening += u32::from(lease.is_some());
@@ -108,7 +108,7 @@ impl<C: FileClient> Cache<C> {
         (self.options.delegations && reads).then(|| self.tables.new_lease())
     }
 
-    /// Ends an open that asked for a lease. `granted`: the key, if the server granted the lease.
+    /// Ends an open that requested a lease. `granted`: the key, if the server granted the lease.
     fn begin_to_hold(&mut self, id: FileId, asked: Option<LeaseKey>, granted: Option<LeaseKey>) {
         self.exchange.opening -= u32::from(asked.is_some());
         if let Some(key) = granted {
@@ -116,7 +116,7 @@ impl<C: FileClient> Cache<C> {
         }
     }
 
-    /// Returns whether the path leads to a file under a lease. Leases do not cover the directories on the path, so the
+    /// Returns whether the path names a file under a lease. Leases do not cover the directories on the path, so the
     /// path's name entry expires as usual.
     fn is_held_at(&self, key: &str) -> bool {
         let Some(id) = self.tables.file_at(key).filter(|_| self.options.delegations) else {

@@ -1,7 +1,8 @@
-//! Cache of leased directories: numbers of names that match a pattern, and results of look-ups, also negative ones. The
-//! first listing or look-up in a directory opens it and asks for a read and handle lease. Cached results are dropped on
-//! a break or a local change. The handle is closed on a break, or if it was unused for as long as closes are deferred.
-//! A listing's entries are not cached: a look-up is answered only from an earlier look-up of the same name.
+//! Cache of leased directories: numbers of names that match a pattern, and results of look-ups, including negative
+//! ones. The first listing or look-up in a directory opens it and requests a lease for read and handle caching. Cached
+//! results are dropped on a break or a local change. The handle is closed on a break, or after `deferred_age_ns`
+//! without use. A listing's entries are not cached: a look-up is answered only from an earlier look-up of the same
+//! name.
 
 use super::names::Names;
 use super::pages::FileId;
@@ -120,7 +121,7 @@ impl<C: FileClient> Cache<C> {
         self.leases_directories() && self.known(key) == Some(None)
     }
 
-    /// Returns the leased directory that contains a path. To be called before the server is asked about the path.
+    /// Returns the leased directory that contains a path. Call it before the request about the path is sent.
     pub(super) fn asked_in_parent_of(&self, key: &str) -> Option<Asked> {
         let id = self.tables.directory_at(parent_of(key)?)?;
         self.asked_of(id)
@@ -144,8 +145,8 @@ impl<C: FileClient> Cache<C> {
         Some(Asked { lease, changes })
     }
 
-    /// Returns the cached names of a directory, if its lease has been held and nothing was changed locally since the
-    /// request.
+    /// Returns the cached names of a directory, unless its lease ended or something in it was changed locally since
+    /// the request.
     fn still_held(&mut self, asked: Option<Asked>) -> Option<&mut Names> {
         let asked = asked?;
         let id = self.tables.file_of_lease(asked.lease)?;
@@ -153,7 +154,7 @@ impl<C: FileClient> Cache<C> {
         (names.changes() == asked.changes).then_some(names)
     }
 
-    /// Returns the leased directory of a path; asks for a lease if needed. None: no lease was granted.
+    /// Returns the leased directory at a path; requests a lease if needed. None: no lease was granted.
     async fn lease_directory(&mut self, path: &str) -> Result<Option<FileId>, Trouble> {
         if !self.leases_directories() {
             return Ok(None);

@@ -17,9 +17,10 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Limit of unanswered breaks. A server sends at most one break per handle, and a client has fewer handles than this.
+/// Maximum number of unanswered breaks. A server sends at most one break per handle, and a client has fewer handles
+/// than this.
 pub(super) const MOST_BREAKS: usize = 4096;
-/// Maximum concurrent page transfers per file.
+/// Maximum number of concurrent page transfers per file.
 pub(super) const MOST_TRANSFERS: u32 = 16;
 const SPARE_BUFFERS: usize = 4;
 
@@ -31,7 +32,6 @@ pub(super) enum Wanted {
     Later,
 }
 
-/// Purpose of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
     /// A caller waits for the result.
@@ -413,7 +413,7 @@ fn flushed(tables: &mut Tables, id: FileId, result: Result<Reply, Failure>, pigg
     give_up(tables, id, runs.into_iter().map(|(run, _)| run), failure);
 }
 
-/// Treats data as lost because they could not be made durable. The next call on the file reports the failure.
+/// Treats data as lost because it could not be made durable. The next call on the file reports the failure.
 pub(super) fn give_up(
     tables: &mut Tables,
     id: FileId,

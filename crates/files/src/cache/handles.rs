@@ -14,7 +14,7 @@ use dyno_measure::Failure;
 struct Leased {
     file: FileId,
     key: LeaseKey,
-    /// The file's number of breaks before the open.
+    /// Number of the file's breaks before the open.
     breaks: u64,
 }
 
@@ -322,9 +322,9 @@ impl<C: FileClient> Cache<C> {
         Ok(self.as_written(reply, &key))
     }
 
-    /// Queries times, which are never cached, from the server. In the captures of 2004, every file query under an
-    /// oplock asks for times (FileBasicInformation), except those after an extension. Unsent writes are sent first, as
-    /// in Linux, because they change the times.
+    /// Queries times, which are never cached, from the server. In the captures of 2004, every query of a file under an
+    /// oplock requests times (FileBasicInformation), except after an extension. Unsent writes are sent first, as in
+    /// Linux, because they change the times.
     pub(super) async fn query_times(&mut self, handle: Handle) -> Result<Reply, Trouble> {
         let open = self.open_handle_for(handle)?;
         self.write_back(open.file).await?;
@@ -394,8 +394,8 @@ impl<C: FileClient> Cache<C> {
             .await
     }
 
-    /// Closes kept handles at and below these paths before a delete or rename. The imitation of Windows XP closes all
-    /// kept handles on the share.
+    /// Before a delete or rename, performs the deferred closes of files at or below these paths. The imitation of
+    /// Windows XP performs all deferred closes.
     pub(super) async fn clear_way(&mut self, keys: &[&str]) -> Result<(), Trouble> {
         let handles = match self.options.redirector {
             Redirector::Xp => self.tables.all_deferred(),

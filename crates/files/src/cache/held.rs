@@ -29,7 +29,6 @@ pub(super) struct Deferred {
     pub(super) since_ns: u64,
 }
 
-/// A lock held by an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeldLock {
     /// The application's handle.

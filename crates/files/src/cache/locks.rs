@@ -1,4 +1,4 @@
-//! Byte-range locks: sent to the server; locked files are not cached.
+//! Byte-range locks, which are sent to the server. Locked files are not cached.
 
 use super::tables::{HeldLock, OpenHandle};
 use super::{Cache, Trouble};

@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Redirector {
-    /// Windows XP, as in the captures of 2004. A growing file is extended by writing its last byte, then its
-    /// size is queried. A delete looks the path up first; a rename looks up both paths and opens and closes
-    /// the old one. Both close every kept handle on the share (in the captures no handle of the seed files
-    /// survives an application's deletes elsewhere). An open for attributes closes the kept handle of that
-    /// file. The close of a handle through which a file was made or extended is not deferred.
+    /// Windows XP, as in the captures of 2004. It extends a file by writing the new last byte, then queries the file's
+    /// size. Before a delete, it looks up the path. Before a rename, it looks up both paths, and opens and closes the
+    /// old one. A delete or rename first performs all deferred closes on the share. An open for attributes performs
+    /// the deferred closes of its file. Closing a handle through which a file was created or extended is not deferred.
     Xp,
     Plain,
 }
@@ -25,10 +24,10 @@ pub struct CacheOptions {
     /// Policy of caching. Default: batch oplocks.
     pub policy: Policy,
     pub redirector: Redirector,
-    /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of last use.
-    /// Dirty pages use at most half, and are written before they are evicted. A plain redirector with read-ahead starts
-    /// to write whole runs when dirty pages take an eighth. It flushes when the server has answered as much and may
-    /// still lose it. Default: 8 MiB.
+    /// Memory for data, in bytes; at least [`CacheOptions::LEAST_BYTES`]. Clean pages are evicted in order of last
+    /// use. Dirty pages use at most half, and are written before they are evicted. `Redirector::Plain` with read-ahead
+    /// starts to write whole runs when an eighth is dirty. It starts a flush when the server has answered that much
+    /// and may still lose it. Default: 8 MiB.
     pub most_bytes: u64,
     /// Maximum number of handles with a deferred close (`DormantFileLimit`). Default: 45.
     pub most_deferred: u32,
@@ -39,14 +38,14 @@ pub struct CacheOptions {
     pub read_run_bytes: u32,
     /// Maximum size of a write sent to the server. Default: 65,536.
     pub write_run_bytes: u32,
-    /// Read-ahead for sequential reads. A plain redirector keeps this much in flight, at most a quarter of
-    /// the memory. Default: 0, because the client in the captures fetched only the requested pages.
+    /// Read-ahead for sequential reads. `Redirector::Plain` keeps this much in flight, at most a quarter of the
+    /// memory. Default: 0, because the client in the captures fetched only the requested pages.
     pub read_ahead_bytes: u32,
     /// Keep locks of read-only files locally, without disabling caching
     /// (`DisableByteRangeLockingOnReadOnlyFiles`). Default: no.
     pub lock_free_read_only: bool,
-    /// By close-to-open rules, ask for a lease when a file is opened for reading, like Linux's NFS client, which asks
-    /// for a read delegation. Under the lease, cached data of the file does not expire. Default: no.
+    /// With `Policy::CloseToOpen`, request a lease when a file is opened for reading, as Linux's NFS client requests a
+    /// read delegation. Under the lease, cached data of the file does not expire. Default: no.
     pub delegations: bool,
     /// With file leases, also lease directories if the server supports it, to cache listings and look-ups.
     /// Default: no.
@@ -58,8 +57,8 @@ impl CacheOptions {
 
     pub const LEAST_BYTES: u64 = 1 << 20;
 
-    /// Returns the options of a present-day client without leases: close-to-open with Linux's ages, transfers of 1 MiB,
-    /// read-ahead.
+    /// Returns the options of a present-day client without leases: close-to-open with Linux's attribute ages,
+    /// transfers of 1 MiB, read-ahead.
     pub fn close_to_open() -> Self {
         Self {
             policy: Policy::CloseToOpen(AttributeAges::default()),

@@ -19,7 +19,6 @@ fn count(first: u64, end: u64) -> usize {
 }
 
 impl PageSet {
-    /// Returns the number of pages.
     pub(super) fn len(&self) -> usize {
         self.pages
     }

@@ -1,5 +1,5 @@
-//! Calls on paths: close kept handles that conflict with them, and imitate Windows XP. Cached look-ups are in
-//! `directories.rs`.
+//! Calls on paths. Deletes and renames first perform deferred closes, and imitate Windows XP if configured. Cached
+//! look-ups are in `directories.rs`.
 
 use super::options::Redirector;
 use super::tables::folded;

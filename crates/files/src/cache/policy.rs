@@ -8,7 +8,7 @@ use crate::call::{Ask, Caching, LeaseKey};
 pub enum Policy {
     /// No caching. Calls pass through. Only closes and renames imitate the redirector.
     Nothing,
-    /// Caching as an oplock allows: `Caching::ALL` asks for batch, `READ_WRITE` for exclusive, `READ` for level II.
+    /// Caching as an oplock allows: `Caching::ALL` requests batch, `READ_WRITE` exclusive, `READ` level II.
     Oplock(Caching),
     /// Caching as a lease allows, with one key per file.
     Lease(Caching),
@@ -17,13 +17,13 @@ pub enum Policy {
     CloseToOpen(AttributeAges),
 }
 
-/// Validity times of attributes. Defaults of Linux's NFS client (nfs(5): `acregmin`, `acregmax`, `acdirmin`,
-/// `acdirmax`): 3 to 60 s for files, 30 to 60 s for directories.
+/// Validity times of attributes. The defaults are those of Linux's NFS client (nfs(5): `acregmin`, `acregmax`,
+/// `acdirmin`, `acdirmax`): 3 to 60 s for files, 30 to 60 s for directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributeAges {
     /// Minimum validity, for a file that has just changed.
     pub file_least_ns: u64,
-    /// Maximum validity, reached by doubling each time that a query finds the attributes unchanged.
+    /// Maximum validity, reached by doubling whenever a query finds the attributes unchanged.
     pub file_most_ns: u64,
     /// Minimum time for which a look-up is valid.
     pub name_least_ns: u64,

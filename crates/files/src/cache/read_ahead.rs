@@ -1,4 +1,4 @@
-//! Serves reads from pages if present. Otherwise it reads runs of whole pages, all started before the first is awaited,
+//! Serves reads from pages if present. Otherwise reads runs of whole pages, all started before the first is awaited,
 //! or reads without caching. `stream.rs` has read-ahead.
 
 use super::exchange::{Ended, Purpose, Wanted};
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Maximum amount of data brought into pages at once. It must fit into the minimum memory.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// Maximum concurrent reads without caching.
+/// Maximum number of concurrent reads without caching.
 const MOST_READS: usize = 8;
 
 enum Source {

@@ -14,8 +14,8 @@ use crate::call::Call;
 use crate::client::FileClient;
 use std::ops::Range;
 
-/// Divisor of the memory that read-ahead may use: it must not evict its own pages or those being read, even if half of
-/// the pages are dirty.
+/// Read-ahead may use the memory divided by this number, so that it evicts neither its own pages nor those being read,
+/// even if half of the pages are dirty.
 const PART_OF_ROOM: u64 = 4;
 /// Minimum number of transfers into which read-ahead is split. The next one starts when the application has read one.
 const PIECES: u64 = 4;

@@ -84,7 +84,7 @@ impl File {
         self.doubtful = false;
     }
 
-    /// Returns the information for applications.
+    /// Returns size and attributes as applications see them.
     pub(super) fn info(&self) -> Info {
         Info {
             file_id: self.number,
@@ -141,7 +141,7 @@ impl File {
         self.caching.write && self.keeps_reads()
     }
 
-    /// Returns whether the path certainly still leads to this file: a rename or delete by another client would have
+    /// Returns whether the path certainly still names this file: a rename or delete by another client would have
     /// required a break.
     pub(super) fn is_at_its_path(&self) -> bool {
         (self.caching.handle || self.caching.write) && !self.doomed && !self.plain
@@ -273,7 +273,7 @@ impl Tables {
         self.by_number.get(&number).copied()
     }
 
-    /// Records that a path leads to a known file, for close-to-open rules.
+    /// Records that a path names a known file, for close-to-open rules.
     pub(super) fn leads_to(&mut self, key: String, id: FileId) {
         let old = std::mem::replace(&mut self.file_mut(id).key, key.clone());
         if self.by_path.get(&old) == Some(&id) {
@@ -342,7 +342,7 @@ impl Tables {
         self.remove_unused(id);
     }
 
-    /// Records a lease of a file. From now on, the server announces changes by others.
+    /// Records a lease of a file. From now on, a break announces changes by others.
     pub(super) fn hold(&mut self, id: FileId, key: LeaseKey) {
         self.release(id);
         let file = self.file_mut(id);
@@ -491,7 +491,6 @@ impl Tables {
             .collect()
     }
 
-    /// Returns all handles with a deferred close.
     pub(super) fn all_deferred(&self) -> Vec<Handle> {
         self.deferred.iter().map(|deferred| deferred.wire).collect()
     }

@@ -1,5 +1,5 @@
 //! Validity of cached data by close-to-open rules: the cached version, the time at which the server last confirmed it,
-//! and own changes since then. `close_to_open.rs` asks the server.
+//! and this client's changes since then. `close_to_open.rs` queries the server.
 
 use super::policy::AttributeAges;
 
@@ -8,17 +8,17 @@ pub(super) struct Validity {
     ages: AttributeAges,
     /// `Info::change` of the cached version; 0 if the data may match no version of the server.
     change: u64,
-    /// Time of the last request for the version. None: ask before use.
+    /// Time of the last request for the version. None: a request is needed before use.
     checked_ns: Option<u64>,
     /// Time for which the confirmation is valid.
     age_ns: u64,
     /// Time of the last look-up of the file's path, and how long the look-up is valid.
     named_ns: u64,
     name_age_ns: u64,
-    /// Own changes (version before and after) not yet linked to `change`, because answers to writes arrive in
-    /// any order.
+    /// This client's changes (version before and after) not yet linked to `change`, because answers to writes arrive
+    /// in any order.
     own: Vec<(u64, u64)>,
-    /// Whether the server announces changes by others.
+    /// Whether a lease is held, so that a break announces changes by others.
     held: bool,
 }
 
@@ -80,7 +80,7 @@ impl Validity {
         self.named_ns = asked_ns;
     }
 
-    /// Makes the cached data expire: the next use asks the server.
+    /// Makes the cached data expire: the next use queries the server.
     pub(super) fn expire(&mut self) {
         self.checked_ns = None;
     }
@@ -106,8 +106,8 @@ impl Validity {
         is_same
     }
 
-    /// Records an own change. If the reply lacks the version before the change, other clients may have made changes in
-    /// between.
+    /// Records a change by this client. If the reply lacks the version before the change, other clients may also have
+    /// changed the file.
     pub(super) fn changed_by_us(&mut self, before: Option<u64>, after: u64) {
         match before {
             Some(before) => self.own.push((before, after)),

@@ -1,11 +1,11 @@
-//! Hints for directories that cannot be used. The first row whose circumstance holds is used.
+//! Table of remedies for directories that can't be used. The first row that applies is used.
 
 use crate::posix::DirectoryTarget;
 use crate::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
 use rustix::io::Errno;
 
-/// Returns a hint for a failure in a directory, or None if there is nothing to add to the failure's text.
+/// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
 #[must_use]
 pub fn advice(failure: &Failure, directory: &DirectoryTarget) -> Option<&'static str> {
     Hint::first(HINTS, failure, |_| None, directory)

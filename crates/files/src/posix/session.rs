@@ -1,4 +1,4 @@
-//! One client's files below a directory. Each call is performed by system calls as soon as it is begun.
+//! One client's files below a directory. Each call is executed by system calls as soon as it starts.
 //!
 //! | call | system calls |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 //! | `Rename` | renameat2 `RENAME_NOREPLACE`, or a check and renameat if the file system lacks it |
 //! | others | ftruncate, utimensat, unlinkat, mkdirat |
 //!
-//! Directories on a path are opened once and kept (openat2, beneath the root, no links).
+//! Directories on a path are opened once and stay open (openat2, beneath the root, no links).
 
 use crate::posix::counts::{Counts, Kind};
 use crate::posix::direct::{aligned, is_aligned};

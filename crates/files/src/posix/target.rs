@@ -1,9 +1,9 @@
-//! Directories that may be loaded. The engine accepts only a `DirectoryTarget`, and only
-//! `DirectoryTarget::open` makes one.
+//! Directories that may receive load. The engine accepts only a `DirectoryTarget`, and only `DirectoryTarget::open`
+//! creates one.
 //!
-//! The directory is opened once, so that it cannot be exchanged later. If its data is on another machine, that machine
-//! must consent. The directory must then contain a file whose name has the user's secret token. The file's content
-//! proves knowledge of the token (`dyno_net::consent_document`).
+//! The directory is opened once, so that it can't be replaced later. If its data is on another machine, that machine
+//! must consent. The directory must then contain a file whose name contains the user's secret token. Only someone who
+//! knows the token can create its content (`dyno_net::consent_document`).
 
 use crate::posix::failure::failure;
 use crate::posix::options::Options;
@@ -40,7 +40,7 @@ const REMOTE_TYPES: [u64; 15] = [
 ];
 const FUSE_TYPE: u64 = 0x6573_5546;
 
-/// A directory that may be loaded.
+/// A directory that may receive load.
 #[derive(Debug, Clone)]
 pub struct DirectoryTarget {
     root: Arc<OwnedFd>,
@@ -104,7 +104,7 @@ impl DirectoryTarget {
         &self.path
     }
 
-    /// Returns the name of the directory's only share.
+    /// Returns the directory's path as its only share.
     pub fn shares(&self) -> &[String] {
         &self.shares
     }

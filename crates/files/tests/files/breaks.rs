@@ -81,7 +81,7 @@ fn a_kept_handle_is_closed_when_another_client_wants_the_file() {
     assert_eq!(server.borrow().wrong_answers, 0, "closing answers a break");
 }
 
-/// Opens a file, then the file that the other client holds.
+/// Creates a file, then opens the one that the other client has created and still has open.
 async fn wants(user: &mut User, own: &str, other: &str, together: &Cell<u32>, options: CacheOptions) {
     let handle = user.make(own).await;
     user.write(handle, 0, own.as_bytes()).await;
@@ -189,7 +189,7 @@ fn a_break_that_arrives_before_the_open_has_ended_is_obeyed() {
         run(vec![Box::pin(user(0)), Box::pin(user(1))], || {
             let mut server = server.borrow_mut();
             let any = server.carry_out_any(0);
-            // Both opens have reached the server before either is answered. From now on, the server works
+            // Both opens have reached the server before either is answered. From now on, the server executes calls
             // automatically.
             server.by_hand = false;
             server.carry_out_all();
@@ -229,7 +229,7 @@ fn a_server_that_sends_endless_breaks_ends_the_session() {
     };
     run(vec![Box::pin(task)], || {
         for key in 0..10_000 {
-            // Breaks of leases that the open in progress might get: the client cannot know.
+            // Breaks of leases that the open in progress might get: the client can't know.
             let grant = Grant::Lease(LeaseKey(1 << 64 | key));
             server.borrow_mut().send_break(0, grant, Caching::NONE);
         }
@@ -252,7 +252,7 @@ fn a_level_ii_oplock_keeps_reads_until_somebody_writes() {
                 user.idle(MS).await;
             }
             passed(&server);
-            // The oplock is now level II: data read before the break are still valid.
+            // The oplock is now level II: data read before the break is still valid.
             assert_eq!(user.read(handle, 0, 10).await, [1; 10]);
             assert_eq!(passed(&server), [""; 0]);
             step.set(3);
@@ -405,9 +405,8 @@ fn a_grant_that_was_broken_before_it_was_read_is_void() {
 const REGION: usize = 1000;
 const FILES: usize = 3;
 
-/// One of several clients that concurrently work on the same files. Each repeatedly writes its own region, and must
-/// read its last data there. In the other regions, no byte may ever become older. Each client may have a file open
-/// twice, for reading and for writing.
+/// Works on the same files as other clients: repeatedly writes this client's own region, and must read its last data
+/// there. In the other regions, no byte may ever become older. A file may be open twice, for reading and for writing.
 async fn work(mut user: User, me: usize, clients: usize, mut seed: u64, rounds: u32) {
     let mut versions = [0_u8; FILES];
     let mut seen = vec![vec![0_u8; REGION * clients]; FILES];
@@ -527,7 +526,7 @@ fn a_client_that_waits_for_its_own_call_still_answers_breaks() {
             while !ready.get() {
                 mute.break_until(crate::clock::now() + MS).await.unwrap();
             }
-            // Each client waits for the other's answer to a break: the other one about "stuck", this one about "kept".
+            // Each client waits for the other to answer a break: the other one of "stuck", this one of "kept".
             mute.begin(&opens("kept")).await.unwrap();
             mute.next().await.unwrap();
             done.set(true);

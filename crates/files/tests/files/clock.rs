@@ -13,7 +13,7 @@ thread_local! {
 }
 
 pub const MS: u64 = 1_000_000;
-/// Longer than any test by this clock.
+/// Longer than any test takes by this clock.
 const MOST_NS: u64 = 3_600_000 * MS;
 
 pub type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;

@@ -156,7 +156,7 @@ fn two_clients_can_write_different_parts_of_one_page() {
         one.close(first).await;
         other.close(second).await;
         assert_eq!(server.borrow().content("f"), Some(&b"ONE datTWO"[..]));
-        // Two places of one page, with a gap between them.
+        // Write two parts of one page, with a gap between them.
         let again = one.edit("f").await;
         one.write(again, 0, b"o").await;
         one.write(again, 5, b"X").await;
@@ -215,7 +215,7 @@ fn writes_that_a_restarted_server_has_lost_are_sent_again() {
             one.finish().await;
         };
         let restarting = async {
-            // Between the last write and its flush.
+            // Restart the server between the last write and its flush.
             crate::clock::until(|| server.borrow().waiting_clients() == [0]).await;
             server.borrow_mut().start_anew();
             server.borrow_mut().held.clear();

@@ -1,4 +1,5 @@
-//! Compares every call on a real directory with its contents, and checks that nothing outside is touched.
+//! Compares the results of every call on a real directory with the directory's contents, and checks that nothing
+//! outside is touched.
 
 use dyno_files::posix::{DirectoryTarget, FlushCall, Options, Session};
 use dyno_files::{
@@ -186,7 +187,7 @@ async fn check_contents(client: &mut Client, at: &Path) {
     assert_eq!(client.call(Call::Close { handle }).await, Ok(Reply::Done));
 }
 
-/// Removes everything that `check_contents` has created.
+/// Renames and removes what `check_contents` has created.
 async fn check_names(client: &mut Client) {
     let Ok(Reply::Info(info)) = client.call(Call::QueryPath { path: "a/file" }).await else {
         panic!("no file");
@@ -263,7 +264,6 @@ fn two_clients_of_one_process_respect_each_others_locks() {
     });
 }
 
-/// Tries any path, with any links in the directory.
 #[test]
 fn nothing_outside_the_directory_is_touched() {
     let place = tempfile::tempdir().expect("a directory");

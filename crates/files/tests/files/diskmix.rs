@@ -15,8 +15,8 @@ use dyno_workload::{
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Two clients run the applications in two orders. The sums then differ only slightly, mostly by the part to which a
-/// close belongs.
+/// Clients run the applications in different orders. Their sums differ only slightly, mostly because a deferred close
+/// may fall into another part.
 const CLIENTS: usize = 2;
 /// The first pass isn't counted: it contains closes of files that the preparation left open.
 const PASSES: u64 = 2;
@@ -300,7 +300,7 @@ fn a_present_day_client_reads_what_it_wrote_in_passes_of_the_disk_mix() {
     }
 }
 
-/// Allowed deviation of a line from its fact: a share, or one request.
+/// Allowed deviation of a line from its fact: this share of the fact, but at least one request.
 const SHARE: f64 = 0.05;
 const REQUESTS: f64 = 1.0;
 

@@ -1,5 +1,5 @@
-//! Makes data durable while an application keeps writing. A background flush covers the writes answered before it. Data
-//! that a server loses in a restart, at any moment, is written again.
+//! Data becomes durable while an application keeps writing. A background flush covers the writes answered before it.
+//! Data that a server loses in a restart, at any moment, is written again.
 
 use crate::clock::run;
 use crate::rig::{alone, client, passed, some_cases, Shared, User};
@@ -11,11 +11,11 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// An eighth of the minimum space. Four times as much may be dirty or unstable, and this much is sent or
-/// flushed at once.
+/// An eighth of the minimum memory. Four times as much may be dirty or unstable, and this much is sent or flushed at
+/// once.
 const MANY: usize = 128 << 10;
 
-/// Returns options for close-to-open with the minimum space, and this write size.
+/// Returns options for close-to-open with the minimum memory and this write size.
 fn options(write_run_bytes: u32) -> CacheOptions {
     CacheOptions {
         policy: Policy::CloseToOpen(Default::default()),
@@ -129,8 +129,8 @@ async fn write_again(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     model
 }
 
-/// Maximum number of restarts before this many consecutive flushes are executed: a client that tries four
-/// times must succeed. An answer from before the first restart may cost it one more attempt.
+/// Maximum number of restarts until the server executes `FLUSHES_BETWEEN` flushes without a restart. A client that
+/// tries four times must then succeed: an answer from before the first restart may cost one more attempt.
 const MOST_RESTARTS: u32 = 2;
 const FLUSHES_BETWEEN: usize = 3;
 

@@ -28,7 +28,6 @@ impl Hold {
     }
 }
 
-/// Returns whether `has` lacks something of `wanted`.
 pub(crate) fn lacks(has: Caching, wanted: Caching) -> bool {
     (wanted.read && !has.read) || (wanted.write && !has.write) || (wanted.handle && !has.handle)
 }
@@ -132,9 +131,8 @@ impl Server {
         acknowledge
     }
 
-    /// Breaks read caching of others after a write or lock under `open`, without waiting. It also breaks
-    /// the writer's own level II oplock, but not its lease. A holder of only handle caching has read
-    /// nothing.
+    /// Breaks read caching of others after a write or lock under `open`, without waiting. `own_too`: also breaks the
+    /// writer's own level II oplock, but not its lease. A holder of only handle caching has read nothing.
     pub(crate) fn break_reads(&mut self, node: NodeId, open: OpenId, own_too: bool) {
         let opened = &self.opens[&open];
         let owner = match opened.lease {
@@ -151,7 +149,6 @@ impl Server {
         }
     }
 
-    /// Returns the caching granted to an open.
     pub(crate) fn grant(&mut self, node: NodeId, client: usize, ask: &Ask) -> Caching {
         let wanted = match *ask {
             Ask::Nothing => return Caching::NONE,

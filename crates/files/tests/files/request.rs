@@ -1,4 +1,4 @@
-//! Calls as the in-memory server stores them; it executes them elsewhere.
+//! Calls as the in-memory server stores them. `server.rs` executes them.
 
 use dyno_files::{Access, Ask, CallKind, Disposition, Handle, Stability};
 

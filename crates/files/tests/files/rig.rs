@@ -25,7 +25,6 @@ pub fn some_cases() -> ProptestConfig {
     }
 }
 
-/// Creates a server for this many clients.
 pub fn server(clients: usize) -> Shared {
     Rc::new(RefCell::new(Server::new(clients)))
 }

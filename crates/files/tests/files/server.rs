@@ -12,7 +12,6 @@ use dyno_files::{
 use dyno_measure::{Failure, Fault};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A message to a client.
 #[derive(Debug)]
 pub enum Message {
     Ended(CallId, Result<Reply, Failure>, Vec<u8>, Piggyback),
@@ -165,7 +164,6 @@ impl Server {
         self.carry_out_all();
     }
 
-    /// Accepts a call.
     pub fn submit(&mut self, client: usize, request: Request) -> CallId {
         self.sides[client].calls += 1;
         let id = CallId(self.sides[client].calls);
@@ -456,7 +454,6 @@ impl Server {
         }
     }
 
-    /// Delivers the delayed breaks.
     pub fn deliver_breaks(&mut self) {
         for (client, broken) in std::mem::take(&mut self.on_their_way) {
             self.sides[client].inbox.push_back(Message::Break(broken));

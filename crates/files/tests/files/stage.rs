@@ -549,8 +549,7 @@ pub async fn play<F: Files>(
     }
 }
 
-/// After all clients have finished: reads every name through a client without a cache and compares the
-/// contents.
+/// Reads every name through a client without a cache after all clients have finished, and compares the contents.
 pub async fn inspect<F: Files>(mut files: F, stage: &Rc<RefCell<Stage>>) -> Result<(), String> {
     files.connect().await.map_err(|failure| failure.to_string())?;
     for name in 0..NAMES {

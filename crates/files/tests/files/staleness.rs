@@ -37,7 +37,7 @@ enum Act {
 fn act() -> impl Strategy<Value = Act> {
     let file = 0..FILES;
     let offset = prop_oneof![0..60_u64, 4_060..4_140_u64, 0..12_000_u64];
-    // The large writes fill a client's memory, so that data are written back and made durable while the client keeps
+    // The large writes fill a client's memory, so that data is written back and made durable while the client keeps
     // writing.
     let bytes = prop_oneof![10 => 1..80_u32, 10 => 1..6_000_u32, 1 => 100_000..300_000_u32];
     let idle = prop_oneof![Just(MS), Just(2 * S), Just(3 * S), Just(17 * S), Just(61 * S)];

@@ -16,7 +16,7 @@ pub struct State {
     pub data: Vec<u8>,
 }
 
-/// State of such a server in addition to its files.
+/// State of a stateless server besides its files.
 #[derive(Debug, Default)]
 pub struct Stateless {
     run: u64,
@@ -48,7 +48,7 @@ impl Server {
         server
     }
 
-    /// Restarts the server: unstable data are lost.
+    /// Restarts the server: unstable data is lost.
     pub fn start_anew(&mut self) {
         let kept = self.stateless.as_mut().expect("is stateless");
         kept.run += 1;

@@ -43,7 +43,7 @@ fn hold(server: &Shared, kinds: &[CallKind]) {
     server.carry_out_all();
 }
 
-/// Reads `pages` from the start of the file. Read-ahead is still in flight afterwards.
+/// Reads `pages` pages from the start of the file. Read-ahead is still in flight afterwards.
 async fn read_on(user: &mut User, handle: Handle, pages: u64) {
     for page in 0..pages {
         let data = user.read(handle, page * PAGE, PAGE as u32).await;
@@ -291,7 +291,7 @@ fn failed_read_ahead_is_requested_again_when_needed() {
         let mut user = client(&server, 0, streaming()).await;
         let handle = user.open("file").await;
         read_on(&mut user, handle, 1).await;
-        // The second piece ahead.
+        // Refuse the second piece of the read-ahead.
         server.borrow_mut().refusals.push(refuse(2));
         read_on(&mut user, handle, 6).await;
         passed(&server);
@@ -373,7 +373,7 @@ fn sequential_writes_are_sent_in_whole_runs_while_writing_continues() {
     });
 }
 
-/// Writes until five runs are in flight, then makes `call`. Only then the server executes the runs, newest first.
+/// Writes until five runs are in flight, then makes `call`. Only then does the server execute the runs, newest first.
 fn after_writes(call: impl AsyncFnOnce(&mut User, Handle)) -> Vec<String> {
     let server = server(1);
     let calling = Cell::new(false);

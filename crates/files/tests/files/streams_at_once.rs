@@ -9,8 +9,7 @@ use dyno_files::{Access, Cache, CacheOptions, Caching, Call, Disposition, Files,
 use proptest::prelude::*;
 use std::cell::RefCell;
 
-/// A client that appends to a file and sometimes does something else with it, compared with the expected
-/// contents.
+/// Appends to a file, sometimes does something else with it, and checks reads. Returns the expected contents.
 async fn write_any(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     let mut model: Vec<u8> = Vec::new();
     let mut at = 0;
@@ -60,7 +59,7 @@ async fn write_any(mut user: User, mut seed: u64, rounds: u32) -> Vec<u8> {
     model
 }
 
-/// A client that makes the server break the other one's caching.
+/// Opens and reads the file, so that the server breaks the other client's caching.
 async fn disturb(mut user: User, rounds: u32) {
     for round in 0..rounds {
         user.idle(MS * u64::from(round % 3)).await;
@@ -81,8 +80,8 @@ fn owner(at: usize) -> usize {
     at / 512 % CLIENTS
 }
 
-/// One of several clients that read the same file sequentially, each through two handles, and write their own bytes
-/// into it. These bytes must have their last values, and no other byte may ever become older.
+/// Reads a file sequentially through two handles, and writes this client's own bytes, while other clients do the same.
+/// These bytes must have their last values, and no other byte may ever become older.
 async fn stream(mut user: User, me: usize, mut seed: u64, rounds: u32) {
     let mut seen = vec![0_u8; FILE_BYTES];
     let mut places = [0_usize; 2];

@@ -432,7 +432,7 @@ impl Conversation {
     }
 
     /// Returns the attributes of a file after a change by this client, with the change attribute before the change.
-    /// That one is reported by the server or, with NFSv4.1, last known to this client.
+    /// The latter comes from the server or, with NFSv4.1, is the value last known to this client.
     fn changed(&mut self, file: Option<&FileHandle>, changed: Changed) -> Option<Attributes> {
         let info = match changed {
             Changed::Told(attributes) => return attributes,

@@ -1,4 +1,4 @@
-//! Protocol state of a session: unanswered requests, running calls and open files. It handles bytes;
+//! Protocol state of a session: unanswered requests, running calls and open files. This module handles bytes;
 //! `session/mod.rs` handles the sockets.
 //!
 //! A request is kept until it is answered. After a lost connection, the same bytes with the same XID are sent
@@ -45,7 +45,6 @@ pub struct Ended {
     pub piggyback: Piggyback,
 }
 
-/// State of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// The request waits in the queue.
@@ -127,7 +126,7 @@ pub struct Conversation {
     /// Number of delegations that the client may keep. The server wants all others back.
     pub(super) all_but: Option<usize>,
     pub(super) counts: Counts,
-    /// Counts of the server's answers, to all sessions, that asked the client to wait.
+    /// Counts of answers that asked a client to wait, over all sessions with the server.
     pub(super) postponed: Arc<Postponed>,
     /// Whether the server's last answer asked to wait for the end of its grace period.
     pub(super) is_in_grace: bool,
@@ -516,7 +515,7 @@ impl Conversation {
         Some(self.ended(place, &running, result, Data::None))
     }
 
-    /// Returns the end of a call that was removed from `place`, and frees the place.
+    /// Returns the finished call that was removed from `place`, and frees the place.
     pub(super) fn ended(
         &mut self,
         place: usize,

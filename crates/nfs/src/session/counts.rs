@@ -32,7 +32,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the other counts, with the names under which reports list them among the requests.
+    /// Returns the counts other than `requests`, with their names in reports.
     pub(super) fn others(&self) -> [(&'static str, u64); 7] {
         [
             ("(JUKEBOX, asked again)", self.jukeboxes),

@@ -1,9 +1,8 @@
-//! Read delegations (RFC 8881, 10.2): a server's promise to recall them before another client may change an
-//! open file.
+//! Read delegations (RFC 8881, 10.2), which the server recalls before another client may change an open file.
 //!
-//! An open requests a delegation if the cache wants a lease (`Open::ask`). The client returns a delegation
-//! with the last handle of its file, or immediately after a recall. It does not reclaim delegations after a
-//! restart of the server. A delegation that is recalled or no longer reliable is reported as a break.
+//! An open requests a delegation if the cache wants a lease (`Open::ask`). The client returns a delegation after the
+//! last close of its file, or immediately after a recall. It does not reclaim delegations after a restart of the
+//! server. A delegation that is recalled or no longer reliable is reported as a break.
 
 use super::answers::Step;
 use super::conversation::{Conversation, NO_CALL};
@@ -115,7 +114,6 @@ impl Conversation {
         }
     }
 
-    /// Returns the next break for the cache.
     pub fn next_break(&mut self) -> Option<Break> {
         let broken = self.breaks.pop_front();
         self.counts.breaks += u64::from(broken.is_some());

@@ -73,7 +73,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the replies to the server's calls, before the breaks are handled, because that may take a while.
+    /// Sends the replies to the server's calls. Must run before breaks are handled, which may take a while.
     pub(super) async fn send_answers(&mut self) -> Result<(), Failure> {
         match self.conversation.owes_answers() {
             true => {
@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Gives back all delegations before the session ends. If this fails, the server drops the rest with the
+    /// Gives back all delegations before the session ends. If this fails, the server drops the remaining ones with the
     /// client.
     pub(super) async fn give_back_all(&mut self) -> Result<(), Failure> {
         self.conversation.give_back_all();

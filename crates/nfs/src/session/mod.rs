@@ -74,7 +74,7 @@ pub struct Session {
     conversation: Conversation,
     /// Calls that ended while the caller waited only for breaks.
     kept: VecDeque<Ended>,
-    /// Data of the last reported read, if they are not in `records`.
+    /// Data of the last reported read, if it is not in `records`.
     told_data: Vec<u8>,
     outbox: Vec<u8>,
     traffic: Traffic,
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Counts the answers that ask to wait in `postponed`, together with those of other sessions.
+    /// Sets the counter of answers that ask the client to wait; sessions may share it.
     #[must_use]
     pub fn counting_postponed(mut self, postponed: Arc<Postponed>) -> Self {
         self.conversation.postponed = postponed;
@@ -208,7 +208,7 @@ impl Session {
         Ok(())
     }
 
-    /// Replaces the connection that failed with `lost`, and queues all unanswered requests for the new one.
+    /// Replaces a connection whose failure is `lost`, and queues all unanswered requests for the new one.
     async fn reconnect(&mut self, lost: Failure) -> Result<(), Failure> {
         self.drop_connection();
         let mut last = lost;
@@ -422,7 +422,7 @@ struct Backlog<'a> {
 }
 
 impl Backlog<'_> {
-    /// Receives available data, and registers the task for more. Is ready only if it fails.
+    /// Receives available data, and registers the task for more. Becomes ready only on failure.
     fn take(&mut self, socket: &Socket, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while self.records.waiting_bytes() < self.most_bytes {
             match socket.try_receive(self.records.room())? {

@@ -1,7 +1,7 @@
 //! Cache of directory look-ups by path. NFSv3 looks up every component of every path, so a load needs this part of a
 //! client's name cache. Files are looked up at each open.
 //!
-//! An entry is valid as long as Linux's client trusts a directory without asking (nfs(5), `acdirmin`).
+//! An entry is valid as long as Linux's client uses a directory without revalidation (nfs(5), `acdirmin`).
 
 use crate::wire::FileHandle;
 use std::collections::HashMap;

@@ -27,7 +27,8 @@ pub enum Version {
 }
 
 impl Version {
-    /// Returns the version with this name in the mount option `vers`. `4` is the newest one that the server speaks.
+    /// Returns the version with this name in the mount option `vers`. `4` means 4.2, or 4.1 if the server does not
+    /// support 4.2.
     pub fn of_name(name: &str) -> Option<Self> {
         match name {
             "3" => Some(Self::V3),

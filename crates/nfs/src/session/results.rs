@@ -49,7 +49,6 @@ impl Answer<'_> {
     }
 }
 
-/// Result of a read.
 pub(super) struct WasRead {
     pub is_end: bool,
     /// Range of the data in the results.

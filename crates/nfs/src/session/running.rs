@@ -13,7 +13,6 @@ pub(super) struct Opening {
     pub disposition: Disposition,
     pub directory: bool,
     pub delete_on_close: bool,
-    /// The requested lease.
     pub lease: Option<LeaseKey>,
 }
 
@@ -92,7 +91,7 @@ pub(super) enum Work {
     },
 }
 
-/// The request for whose answer a call waits.
+/// The request whose answer a call awaits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
     /// LOOKUP of this directory on the path.

@@ -34,8 +34,8 @@ impl Answer {
     }
 }
 
-/// Sends a request, once the rate limit permits it, on a connection that `dialer` made and that may not be established
-/// yet. Returns the answer.
+/// Sends a request, once the rate limit permits it, on a connection of `dialer` that need not be established yet.
+/// Returns the answer.
 pub(super) async fn exchange(
     (dialer, socket): (&Dialer, &Socket),
     message: &Message,
@@ -90,13 +90,13 @@ async fn ask_by(
     }
 }
 
-/// The host whose portmapper is asked for ports.
+/// The host whose portmapper is queried for ports.
 pub(crate) struct Portmapped<'a> {
     pub executor: &'a Executor,
     /// Rate limit of the requests; None: no limit.
     pub pace: Option<Pace>,
-    /// Address of the NFS server. The portmapper runs on the same host. If there is none, this address is checked for
-    /// NFSv4.
+    /// Address of the NFS server. The portmapper runs on the same host. If it names no ports, this address is checked
+    /// for NFSv4.
     pub server: SocketAddr,
     pub transport: Transport,
 }
@@ -118,7 +118,7 @@ pub(crate) async fn ask_ports(host: Portmapped<'_>) -> Result<(u16, u16), Failur
     }
 }
 
-/// Returns why the portmapper named no ports, judged by the NFS port.
+/// Returns why the portmapper named no ports, after checks of the NFS port.
 async fn explained(host: &Portmapped<'_>, failure: Failure) -> Failure {
     if host.transport == Transport::Tcp && speaks(host, NFS4).await {
         return Refusal::OnlyNfs4.failure(None);
@@ -191,7 +191,7 @@ async fn ask_port(
 }
 
 impl Session {
-    /// Mounts the export, connects, and negotiates the sizes. If the server may want a client whose port is below 1024,
+    /// Mounts the export, connects, and negotiates the sizes. If the server may require a client port below 1024,
     /// tries again with one.
     pub(super) async fn establish(&mut self) -> Result<(), Failure> {
         let was_reserved = self.dialer.uses_reserved_ports();

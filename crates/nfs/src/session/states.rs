@@ -199,8 +199,7 @@ impl Conversation {
         Ok(self.remove_closed(call, place, remove))
     }
 
-    /// Queues REMOVE of a closed file that is to be deleted with its last handle. Without a path, ends the
-    /// call.
+    /// Queues REMOVE of a closed file that is to be deleted on close. Without a path, ends the call.
     pub(super) fn remove_closed(&mut self, call: &mut Running, place: usize, path: Option<Rc<str>>) -> Step {
         let Some(path) = path else {
             return Step::Ends(Ok(Reply::Done));

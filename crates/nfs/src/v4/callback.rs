@@ -161,7 +161,7 @@ fn wanted(
     Ok(match operation {
         CB_RECALL => {
             let stateid = Stateid::parse(reader)?;
-            reader.bool()?; // truncate: cached data are dropped in any case
+            reader.bool()?; // truncate: cached data is dropped in any case
             let file = FileHandle::of(reader.opaque(MAX_HANDLE4_BYTES)?);
             match file {
                 Some(file) => obey(Wish::Recall(stateid, file)),

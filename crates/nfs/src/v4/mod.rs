@@ -1,5 +1,5 @@
-//! NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862) as the second dialect of a session: one COMPOUND replaces each NFSv3
-//! request. Opens, closes and locks are additional COMPOUNDs, because the server keeps their state.
+//! NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862): one COMPOUND replaces each NFSv3 request of a session. Opens, closes and
+//! locks are additional COMPOUNDs, because the server keeps their state.
 //!
 //! `operation.rs` writes compounds, `results.rs` parses their results, and `attributes.rs` encodes attributes.
 //! `state.rs` keeps the session, its slots and the open files. `callback.rs` handles the server's calls. `setup.rs` has

@@ -77,7 +77,7 @@ named_enum! {
 pub(crate) enum How4 {
     /// The file must exist.
     Open,
-    /// The file is created if it does not exist; a size of 0 truncates it.
+    /// The file is created if it does not exist; a size of 0 truncates an existing file.
     Unchecked(SetAttributes),
     /// The file must not exist.
     Guarded(SetAttributes),

@@ -12,10 +12,11 @@ const NO_DELEGATION: u32 = 0;
 const FOR_READING: u32 = 1;
 const NO_DELEGATION_BECAUSE: u32 = 3;
 const MOST_WHO_BYTES: usize = 1024;
-/// Reasons that are followed by a flag. The flag says whether the server will announce that a delegation is available.
+/// Reasons for granting no delegation that are followed by a flag: whether the server will announce when one is
+/// available.
 const CONTENTION_AND_RESOURCE: [u32; 2] = [1, 2];
 
-/// Reads the number and status of a result. Fails unless they are those of `operation` and of success.
+/// Reads the number and status of a result. Fails unless they are `operation` and 0 (success).
 pub(super) fn expect(reader: &mut Reader<'_>, operation: u32) -> Result<(), Malformed> {
     match (reader.u32()? == operation, reader.u32()?) {
         (true, 0) => Ok(()),
@@ -63,7 +64,6 @@ fn file_and_info(reader: &mut Reader<'_>) -> Result<(FileHandle, Info), Malforme
     Ok((parse_file(reader)?, parse_attributes(reader, ALL)?.info()?))
 }
 
-/// Result of an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opened4 {
     pub(crate) file: FileHandle,
@@ -140,7 +140,7 @@ pub(crate) fn parse_set(results: &[u8]) -> Result<Info, Malformed> {
     parse_attributes(&mut reader, SOME)?.info()
 }
 
-/// Parses the results of a read of `most` bytes: whether the file ends, and the range of the data.
+/// Parses the results of a read of `most` bytes: whether it reached the end of the file, and the range of the data.
 pub(crate) fn parse_read(results: &[u8], most: u32) -> Result<(bool, Range<usize>), Malformed> {
     let mut reader = behind_file(results)?;
     expect(&mut reader, READ)?;

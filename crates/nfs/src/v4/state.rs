@@ -1,8 +1,8 @@
 //! State of an NFSv4.1 session (RFC 8881, 2.10) and of the client's open files (9.1): data and rules,
 //! without encoding except for SEQUENCE.
 //!
-//! All opens of a client have one owner, so the server keeps one state per file, for all access modes. The file is
-//! closed with its last handle, as in Linux's client.
+//! All opens of a client have one owner, so the server keeps one state per file, for all access modes. CLOSE is sent
+//! when a file's last handle is closed, as by Linux's client.
 
 use crate::wire::operation4::SEQUENCE;
 use crate::wire::{FileHandle, Malformed, Reader, Stateid, Writer};
@@ -42,7 +42,7 @@ const NO_SESSION: [u32; 8] = [
     10_078, // DEADSESSION
 ];
 
-/// The client wants no delegation, so that the server need not recall one.
+/// OPEN flag: the client wants no delegation.
 const WANT_NO_DELEGATION: u32 = 0x0400;
 const WANT_READ_DELEGATION: u32 = 0x0100;
 
@@ -63,7 +63,7 @@ impl Access4 {
         self.0 & Self::WRITE.0 != 0
     }
 
-    /// Appends the access mode with the wish for a read delegation or none, and a deny mode of none.
+    /// Appends the access mode, with a flag for or against a read delegation, and an empty deny mode.
     pub(super) fn write(self, wants: bool, writer: &mut Writer<'_>) {
         let wish = if wants {
             WANT_READ_DELEGATION
@@ -77,7 +77,6 @@ impl Access4 {
 /// Properties negotiated with a server; the initial data of a `State`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Agreed4 {
-    /// The minor version in use.
     pub minor: u32,
     pub client_id: u64,
     /// The server's ID of the session.
@@ -103,7 +102,6 @@ pub(crate) struct Held {
     pub(crate) is_recalled: bool,
 }
 
-/// An open file.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenState {
     pub(crate) stateid: Stateid,
@@ -118,7 +116,7 @@ pub(crate) struct OpenState {
     change: u64,
 }
 
-/// State to release with the last handle of a file.
+/// State to release when a file's last handle is closed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closing {
     pub(crate) stateid: Stateid,
@@ -249,7 +247,7 @@ impl State {
     }
 
     /// Records the delegation of an open file. The error is false if the file is not open. If the file already has a
-    /// delegation, the error says whether that one has the same state ID.
+    /// delegation, the error says whether its state ID is the same.
     pub(crate) fn hold(&mut self, file: &FileHandle, stateid: Stateid, key: LeaseKey) -> Result<(), bool> {
         let open = self.opens.get_mut(file).ok_or(false)?;
         if let Some(held) = &open.delegation {
@@ -294,7 +292,7 @@ impl State {
         Some(slot)
     }
 
-    /// Frees a slot. `counts`: the server has used its sequence number.
+    /// Frees a slot. `counts`: whether the server has used the slot's sequence number.
     pub(crate) fn free_slot(&mut self, slot: u32, counts: bool) {
         self.busy &= !(1_u64.checked_shl(slot).unwrap_or(0));
         if let (true, Some(number)) = (counts, self.numbers.get_mut(slot as usize)) {
@@ -461,9 +459,9 @@ impl State {
     }
 
     /// Records the change attribute after a change by this client. Returns the attribute before and after the change.
-    /// The protocol does not report the attribute before the change, so the one that the client last knew is returned.
-    /// Linux's client makes the same assumption. Answers arrive in any order, so a value below the known one is
-    /// ignored.
+    /// The protocol does not report the attribute before the change, so the last value known to the client is
+    /// returned. Linux's client makes the same assumption. Answers arrive in any order, so a value below the known one
+    /// is ignored.
     pub(crate) fn changed(&mut self, file: &FileHandle, after: u64) -> (u64, u64) {
         match self.opens.get_mut(file) {
             Some(state) => {

@@ -73,7 +73,7 @@ impl Xdr<'_> for SetTime {
 /// How CREATE creates a file (`createhow3`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// The file may exist; its attributes are set in any case.
+    /// The file may exist.
     Unchecked(SetAttributes),
     /// The file must not exist.
     Guarded(SetAttributes),

@@ -110,12 +110,10 @@ impl Attributes3 {
         }
     }
 
-    /// Returns whether the file is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == DIRECTORY
     }
 
-    /// Returns the file's `Info`.
     pub fn info(&self) -> Info {
         Info {
             file_id: self.file_id,

@@ -73,7 +73,6 @@ impl Records {
         }
     }
 
-    /// Changes the maximum record size.
     pub fn set_max_record_bytes(&mut self, max_record_bytes: usize) {
         self.max_record_bytes = max_record_bytes;
     }

@@ -40,14 +40,13 @@ named_enum! {
 /// Data of a WRITE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'a> {
-    /// A slice, which is copied into the message; received data are always slices.
+    /// A slice, which is copied into the message; received data is always a slice.
     Whole(&'a [u8]),
     /// Pages, which the message shares.
     Pages(&'a PageRun),
 }
 
 impl Payload<'_> {
-    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Whole(data) => data.len(),
@@ -55,7 +54,6 @@ impl Payload<'_> {
         }
     }
 
-    /// Returns whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,8 +70,8 @@ impl Payload<'_> {
     }
 }
 
-/// Defines requests and their codec, each with its arguments in the order of a message. The first one is a file handle.
-/// WRITE and READDIR have further forms.
+/// Defines the requests and their codec. Arguments are listed in wire order; the first one is a file handle. NULL,
+/// WRITE and READDIR have special forms.
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident { $file:ident: FileHandle $(, $field:ident: $type:ty)* })*) => {
         /// A request. Names have one component, in the directory `at`.
@@ -195,7 +193,7 @@ impl<'a> Request<'a> {
         message.end_with(self.pages(), 0);
     }
 
-    /// Returns the data of the request if they are in pages.
+    /// Returns the data of the request if it is in pages.
     pub(crate) fn pages(&self) -> Option<&'a PageRun> {
         match *self {
             Self::Write {

@@ -29,7 +29,7 @@ xdr!(Created { file, attributes });
 pub struct Read {
     /// Attributes of the file, if the server sends them.
     pub attributes: Option<Attributes3>,
-    /// Whether the data reach the end of the file.
+    /// Whether the data reaches the end of the file.
     pub is_end: bool,
     /// Range of the data in the results.
     pub data: Range<usize>,
@@ -82,7 +82,7 @@ pub struct FsInfo {
 }
 
 impl FsInfo {
-    /// Appends the results behind the root's attributes, with the maximum file size, for a server that has hard and
+    /// Appends the results after the root's attributes, with the maximum file size, for a server with hard links,
     /// symbolic links, and times with a resolution of 1 ns that can be set.
     pub fn write(&self, max_file_bytes: u64, writer: &mut Writer<'_>) {
         const MULTIPLE_BYTES: u32 = 4096;
@@ -98,7 +98,7 @@ impl FsInfo {
 
 pub type Space = SpaceInfo;
 
-/// Appends the results of FSSTAT behind the root's attributes, with the number of free file slots.
+/// Appends the results of FSSTAT after the root's attributes, with the number of free file slots.
 pub fn write_fs_stat(space: Space, free_files: u64, writer: &mut Writer<'_>) {
     writer.u64(space.total_bytes);
     writer.u64(space.free_bytes).u64(space.free_bytes);
@@ -106,15 +106,15 @@ pub fn write_fs_stat(space: Space, free_files: u64, writer: &mut Writer<'_>) {
     writer.u32(0); // invarsec: may change at any time
 }
 
-/// Appends the results of PATHCONF behind the file's attributes: names are case-sensitive and never truncated, and
+/// Appends the results of PATHCONF after the file's attributes: names are case-sensitive and never truncated, and
 /// users may give their files to others.
 pub fn write_path_conf(most_links: u32, most_name_bytes: u32, writer: &mut Writer<'_>) {
     writer.u32(most_links).u32(most_name_bytes);
     writer.u32(1).u32(0).u32(0).u32(1);
 }
 
-/// Appends the results of READ behind the file's attributes: `read` appends the data, returns whether they reach the end
-/// of the file, and must not fail.
+/// Appends the results of READ after the file's attributes. `read` appends the data, returns whether it reaches the
+/// end of the file, and must not fail.
 pub fn write_read(writer: &mut Writer<'_>, read: impl FnOnce(&mut Vec<u8>) -> bool) {
     let head = writer.0.len();
     writer.u32(0).u32(0).u32(0);
@@ -131,7 +131,7 @@ pub fn write_read(writer: &mut Writer<'_>, read: impl FnOnce(&mut Vec<u8>) -> bo
 /// Parses the results of a READ of `most` bytes.
 ///
 /// # Errors
-/// The results are malformed, or have more data.
+/// The results are malformed, or contain more data.
 pub fn parse_read(results: &[u8], most: u32) -> Result<Read, Malformed> {
     let mut reader = Reader::new(results);
     let attributes = Xdr::parse(&mut reader)?;
@@ -151,8 +151,8 @@ pub fn parse_read(results: &[u8], most: u32) -> Result<Read, Malformed> {
 /// Parses the results of a WRITE of `most` bytes, which must be at least as durable as `least`.
 ///
 /// # Errors
-/// The results are malformed, the server wrote more than was sent, or the data are less durable than
-/// requested (RFC 1813, 3.3.7).
+/// The results are malformed, the server wrote more than was sent, or the data is less durable than requested (RFC
+/// 1813, 3.3.7).
 pub fn parse_write(results: &[u8], most: u32, least: Stability) -> Result<Written, Malformed> {
     let written: Written = parse(results)?;
     if written.bytes > most || written.stability < least {
@@ -173,7 +173,6 @@ pub fn parse_fs_stat(results: &[u8]) -> Result<Space, Malformed> {
     })
 }
 
-/// Parses the results of FSINFO.
 pub fn parse_fs_info(results: &[u8]) -> Result<FsInfo, Malformed> {
     let mut reader = Reader::new(results);
     Option::<Attributes3>::parse(&mut reader)?;

@@ -84,8 +84,8 @@ impl Message {
         self.end_with(None, 0);
     }
 
-    /// Ends the message as a record with one fragment. The data in `pages`, if any, go before their padding
-    /// and the last `behind` bytes.
+    /// Ends the message as a record with one fragment. The data in `pages`, if any, goes before its padding and the
+    /// last `behind` bytes.
     pub fn end_with(&mut self, pages: Option<&PageRun>, behind: usize) {
         self.pages = pages.map(|pages| {
             let filling = pages.len().wrapping_neg() % 4;
@@ -129,7 +129,7 @@ impl Message {
         &self.bytes
     }
 
-    /// Returns the data of the message if they are in pages.
+    /// Returns the data of the message if it is in pages.
     pub fn pages(&self) -> Option<&PageRun> {
         self.pages.as_ref().map(|(pages, _)| pages)
     }
@@ -249,7 +249,6 @@ fn parse_caller(credential: &[u8]) -> Result<(u32, u32), Malformed> {
 /// Reason why a server does not execute a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// RPC version mismatch.
     RpcVersion,
     /// The credentials are rejected.
     Denied(Denied),

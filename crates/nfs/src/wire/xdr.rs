@@ -14,7 +14,6 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
@@ -24,7 +23,6 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Returns whether all bytes have been read.
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
@@ -38,13 +36,11 @@ impl<'a> Reader<'a> {
         Ok(&all[..count])
     }
 
-    /// Reads a number of four bytes.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         let bytes = self.bytes(4)?;
         Ok(u32::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
     }
 
-    /// Reads a number of eight bytes.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         let bytes = self.bytes(8)?;
         Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| Malformed)?))
@@ -85,7 +81,6 @@ impl Writer<'_> {
         self
     }
 
-    /// Appends a number of eight bytes.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.0.extend_from_slice(&value.to_be_bytes());
         self
@@ -97,7 +92,7 @@ impl Writer<'_> {
         self.filling(bytes.len())
     }
 
-    /// Appends the padding of `bytes` bytes.
+    /// Appends the padding that follows `bytes` bytes.
     pub fn filling(&mut self, bytes: usize) -> &mut Self {
         self.0.extend_from_slice(&[0; 3][..bytes.wrapping_neg() % 4]);
         self
@@ -113,7 +108,7 @@ impl Writer<'_> {
     }
 }
 
-/// A value with one form in messages.
+/// A value with a single XDR encoding.
 pub trait Xdr<'a>: Sized {
     /// Appends the value to a message.
     fn write(&self, writer: &mut Writer<'_>);
@@ -126,7 +121,7 @@ pub fn parse<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> Result<T, Malformed> {
     T::parse(&mut Reader::new(bytes))
 }
 
-/// Implements `Xdr` for a structure, whose fields are in a message in this order.
+/// Implements `Xdr` for a structure whose fields are encoded in this order.
 macro_rules! xdr {
     ($name:ident { $($field:ident),* $(,)? }) => {
         impl Xdr<'_> for $name {

@@ -252,7 +252,7 @@ fn goes_on_with_the_rest(rig: &mut Rig, data: &[u8]) {
         .expect("well formed")
         .expect("all is taken");
     assert_eq!(ended.result, Ok(Reply::Written { bytes: 201 }));
-    // A restarted server has the second part: the verifier of the first part applies.
+    // The server restarted before the second part, so the verifier of the first part applies.
     let stored = ended.piggyback.stored.expect("is told");
     assert_eq!(
         (stored.stability, stored.verifier),
@@ -366,7 +366,7 @@ fn after_a_repeated_request_a_refusal_may_mean_success() {
     }
 }
 
-/// A refused removal without attributes of the directory.
+/// Results of a refused removal, without attributes of the directory.
 const NOTHING_OF_IT: [u8; 8] = [0; 8];
 
 #[test]

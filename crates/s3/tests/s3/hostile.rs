@@ -1,4 +1,4 @@
-//! Randomly damaged responses cause no panic, and give the same result however they are divided.
+//! Randomly damaged responses cause no panic, and give the same result however they are split.
 
 use dyno_http::{Limits, ResponseReader};
 use dyno_s3::{fuzz_documents, Answer};

@@ -5,8 +5,8 @@ use super::spnego::{self, Mechanism};
 use super::AuthError;
 use std::fmt;
 
-/// The user who logs on. An empty user name requests an anonymous session, which most servers refuse or
-/// don't sign. An unknown user may become a guest: the server decides that and reports it in its response.
+/// The user who logs on. An empty user name requests an anonymous session, which most servers refuse or don't sign.
+/// The server may log on an unknown user as a guest, and says so in its response.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Logon {
     pub user: String,
@@ -43,7 +43,7 @@ fn negotiate() -> Vec<u8> {
     message
 }
 
-/// Responses in an AUTHENTICATE message that prove the user's identity, and the key derived with them.
+/// Responses in an AUTHENTICATE message that prove the user's identity, and the key derived from them.
 struct Proof {
     lm: Vec<u8>,
     nt: Vec<u8>,
@@ -174,8 +174,7 @@ impl Proof {
     }
 }
 
-/// Returns the target info for the AUTHENTICATE message: that of the server, with the MIC flag set if
-/// `has_mic`.
+/// Returns the server's target info for the AUTHENTICATE message, with the MIC flag set if `has_mic`.
 fn answered_info(target_info: &[u8], has_mic: bool) -> Result<Vec<u8>, AuthError> {
     let mut info = Vec::with_capacity(target_info.len() + 16);
     let mut given_flags = 0;
@@ -245,8 +244,7 @@ mod tests {
 
     #[test]
     fn the_integrity_code_is_computed_as_in_windows() {
-        // Compares the code that Windows sent with the one that this client computes over the same three
-        // messages.
+        // Compares the integrity code that Windows sent with the one that this client computes over the same messages.
         let message =
             |number: usize, before: usize| bytes(BLOG_SESSION_SETUPS[number].0)[64 + before..].to_vec();
         let first = message(0, 24);

@@ -14,12 +14,12 @@ pub(super) const TIME: u8 = 0x18;
 pub(super) const TEXT: u8 = 0x1b;
 pub(super) const SEQUENCE: u8 = 0x30;
 
-/// Returns the tag of a sequence field by its number.
+/// Returns the context-specific tag of a sequence field.
 pub(super) const fn field(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// Returns the tag of an application-specific type by its number, which must be below 31.
+/// Returns the tag of an application-class type, whose number must be below 31.
 pub(super) const fn application(number: u8) -> u8 {
     0x60 | number
 }
@@ -29,8 +29,7 @@ pub(super) fn octets(content: Option<&[u8]>) -> Result<Option<&[u8]>, AuthError>
     content.map(|mut content| take(&mut content, OCTETS)).transpose()
 }
 
-/// Returns the content of the first element of `rest`, and advances `rest` past it, if its tag is `tag`;
-/// otherwise returns None.
+/// Like `take`, but returns None and leaves `rest` unchanged if the first element has another tag or there is none.
 pub(super) fn optional<'a>(rest: &mut &'a [u8], tag: u8) -> Result<Option<&'a [u8]>, AuthError> {
     if rest.first() == Some(&tag) {
         take(rest, tag).map(Some)

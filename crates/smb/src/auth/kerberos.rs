@@ -1,5 +1,5 @@
-//! Log-on by Kerberos 5 (RFC 4120, RFC 4121) with one token per side: the client's AP-REQ, made from a
-//! service ticket, and the server's AP-REP, which proves that it can read the ticket.
+//! Log-on by Kerberos 5 (RFC 4120, RFC 4121) with one token per side: the client's AP-REQ, made from a service ticket,
+//! and the server's AP-REP, which proves that the server can read the ticket.
 //!
 //! Pure, like all of `auth`. picky-krb provides the cipher. Each log-on has its own authenticator and key,
 //! so one ticket serves all clients. The client always requests mutual authentication.

@@ -1,7 +1,7 @@
 //! Authentication in SESSION_SETUP: NTLMv2 (MS-NLMP) or Kerberos (RFC 4120) inside SPNEGO (RFC 4178).
 //!
-//! Pure: bytes in, bytes out. Randomness and time are arguments. A log-on by NTLM takes two tokens from the client and
-//! one from the server. A log-on by Kerberos takes one token from each:
+//! Pure: bytes in, bytes out. Randomness and time are arguments. NTLM takes two tokens from the client and one from
+//! the server, Kerberos one from each:
 //!
 //! ```text
 //! client: first_token()                     -> SESSION_SETUP request
@@ -9,15 +9,15 @@
 //! server: Acceptor::challenge(first token)  -> SESSION_SETUP response, Challenged
 //!         Challenged::identify(second)      -> identity and session key; last_token() is the answer
 //!
-//! client: ServiceTicket::of_cache(cache)    -> from a cache of MIT Kerberos
+//! client: ServiceTicket::of_cache(cache)    -> ticket from a cache of MIT Kerberos
 //!         ticket.request(fresh).token()     -> SESSION_SETUP request
 //!         request.session_key(token of response)  -> session key, after the server has proven that it read the ticket
 //! ```
 //!
-//! The server side of NTLM serves the reference server and tests. Each log-on offers a single mechanism, so no third
-//! party can downgrade it. The server's `mechListMIC` is therefore not verified. The client sends its own, like Windows
-//! clients. There are no requests to a KDC, no NTLMv1, LM, channel bindings or service names (a server with
-//! `SmbServerNameHardeningLevel` above 0 refuses this client).
+//! The server side of NTLM is for the reference server and tests. Each log-on offers a single mechanism, so no third
+//! party can downgrade it. The server's `mechListMIC` is therefore not verified. The client sends its own, like
+//! Windows clients. This module sends no requests to a KDC, and supports no NTLMv1, LM, channel bindings or service
+//! names (a server with `SmbServerNameHardeningLevel` above 0 refuses this client).
 
 mod client;
 mod der;

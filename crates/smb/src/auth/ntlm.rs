@@ -9,8 +9,7 @@ use rc4::{KeyInit, Rc4, StreamCipher};
 const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
 /// Upper bound on the size of a server's target info, which repeats the names of the server and its domain.
 const MAX_TARGET_INFO_BYTES: usize = 4096;
-/// Windows 10, NTLM revision 15. The version must be present, because the integrity code follows it in the
-/// message.
+/// The Version field: Windows 10, NTLM revision 15. It must be present, because the integrity code follows it.
 pub(super) const VERSION: [u8; 8] = [10, 0, 0x61, 0x4a, 0, 0, 0, 15];
 
 /// Negotiation flags (MS-NLMP 2.2.2.5).
@@ -44,7 +43,7 @@ pub(super) mod flags {
     pub const NEEDED: u32 = UNICODE | EXTENDED_SESSION_SECURITY | KEY_128;
 }
 
-/// Types of the pairs in a target info (MS-NLMP 2.2.2.1).
+/// Types of the AV_PAIRs in a target info (MS-NLMP 2.2.2.1).
 pub(super) mod av {
     pub const END: u16 = 0;
     pub const COMPUTER_NAME: u16 = 1;
@@ -135,7 +134,7 @@ pub(super) fn put_payload(message: &mut Vec<u8>, offset: usize, content: &[u8]) 
     Ok(())
 }
 
-/// Returns the pairs of a target info, which must have an end marker unless it is empty.
+/// Returns the AV_PAIRs of a target info, which must have an end marker unless it is empty.
 pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> {
     let mut pairs = Vec::new();
     let mut rest = target_info;
@@ -156,7 +155,7 @@ pub(super) fn pairs(target_info: &[u8]) -> Result<Vec<(u16, &[u8])>, AuthError> 
     }
 }
 
-/// Appends a pair. Fails if the value is longer than 65,535 bytes.
+/// Appends an AV_PAIR. Fails if the value is longer than 65,535 bytes.
 pub(super) fn put_pair(target_info: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), AuthError> {
     let length = u16::try_from(value.len()).map_err(|_| AuthError::Malformed)?;
     target_info.extend(kind.to_le_bytes());
@@ -183,7 +182,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, AuthError> {
         .map_err(|_| AuthError::Malformed)
 }
 
-/// Returns `name` in capitals by the rules of Windows: every character maps to a single character.
+/// Returns `name` in upper case as in Windows: every character maps to a single character.
 pub(super) fn capitals(name: &str) -> String {
     let capital = |character: char| {
         let mut capitals = character.to_uppercase();

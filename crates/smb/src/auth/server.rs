@@ -29,7 +29,6 @@ pub enum Identity {
         /// Token of the last response.
         last_token: Vec<u8>,
     },
-    /// An anonymous client.
     Anonymous,
 }
 
@@ -122,7 +121,7 @@ impl Acceptor {
 }
 
 impl Challenged {
-    /// Checks a client's second token. `user` with `password` is the only user.
+    /// Checks a client's second token. Accepts only `user` with `password`, and anonymous clients.
     ///
     /// # Errors
     /// The token is malformed or unsupported, [`AuthError::UnknownUser`], [`AuthError::WrongPassword`] or

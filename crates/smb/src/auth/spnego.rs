@@ -84,7 +84,7 @@ pub(super) fn write_response(response: Response<'_>, named: Option<Mechanism>) -
     element(field(1), &[&element(SEQUENCE, &[&fields])])
 }
 
-/// Parses a NegTokenInit. Fails unless its first mechanism is NTLM, the only one of the server side.
+/// Parses a NegTokenInit. Fails unless its first mechanism is NTLM, the only one that the server side supports.
 pub(super) fn parse_init(token: &[u8]) -> Result<Init<'_>, AuthError> {
     let mut rest = bounded(token)?;
     let mut whole = take(&mut rest, application(0))?;

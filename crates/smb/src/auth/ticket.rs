@@ -9,8 +9,7 @@ use std::fmt;
 
 /// Version 4 of the file format.
 const FORMAT: [u8; 2] = [5, 4];
-/// Tag of the header field with the KDC's clock offset: the seconds and microseconds by which the KDC is
-/// ahead.
+/// Tag of the header field with the KDC's clock offset: the seconds and microseconds by which that clock is ahead.
 const CLOCK_OFFSET: u16 = 1;
 /// MIT caches store settings as tickets of this realm.
 const SETTINGS_REALM: &[u8] = b"X-CACHECONF:";
@@ -297,7 +296,7 @@ pub(super) mod tests {
         text
     }
 
-    /// Returns a cache that says that the KDC's clock is 2.5 s ahead.
+    /// Returns a cache that states that the KDC's clock is 2.5 s ahead.
     pub fn cache(credentials: &[Vec<u8>]) -> Vec<u8> {
         let mut text = vec![5, 4, 0, 12, 0, 1, 0, 8, 0, 0, 0, 2, 0, 7, 0xa1, 0x20];
         text.extend(principal(b"DYNO.TEST", &[b"alice"]));

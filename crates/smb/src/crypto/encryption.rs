@@ -110,7 +110,7 @@ impl Aead {
         }
     }
 
-    /// CCM uses 11 bytes of the nonce field, and GCM uses 12.
+    /// Encrypts `body` in place. CCM uses 11 bytes of the nonce field, GCM 12.
     fn encrypt(&self, nonce: &[u8; 16], authenticated: &[u8], body: &mut [u8]) -> Option<Tag> {
         let (short, long) = (nonce[..11].into(), nonce[..12].into());
         let tag = match self {

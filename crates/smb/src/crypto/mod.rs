@@ -10,7 +10,7 @@
 //!   message of a compound (including its padding), `verify(&message)` checks a received one.
 //! * [`Sealer`] and [`Opener`]: `new(cipher, key)`; a frame is [`TRANSFORM_BYTES`] of space followed by the plain
 //!   messages; `seal(session_id, &mut frame)` encrypts in place, `open(session_id, &mut frame)` returns the plain
-//!   messages inside it. Each sealer counts its nonces: one sealer per key and connection, and it is not `Clone`.
+//!   messages inside it. Each sealer counts its nonces, so use one sealer per key and connection; it is not `Clone`.
 //!
 //! The session decides what to sign or encrypt, and when.
 

@@ -27,7 +27,6 @@ enum State {
 }
 
 impl Signer {
-    /// Creates a signer with the session's signing key.
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         Self(match algorithm {
             SigningAlgorithm::HmacSha256 => State::Hmac(Box::new(

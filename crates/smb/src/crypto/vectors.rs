@@ -1,5 +1,5 @@
-//! Test vectors of Microsoft: the conversation in the appendix of "SMB 2 and SMB 3 security in Windows 10:
-//! the anatomy of signing and cryptographic keys" (Open Specifications blog, 2017), first channel.
+//! Microsoft's test vectors: the conversation in the appendix of "SMB 2 and SMB 3 security in Windows 10: the anatomy
+//! of signing and cryptographic keys" (Open Specifications blog, 2017), first channel.
 
 /// Reads hexadecimal digits, ignoring white space.
 pub fn bytes(digits: &str) -> Vec<u8> {

@@ -24,8 +24,8 @@
 //! every part after a failed one), a separate CLOSE follows. `Find` takes at least two round trips, because a
 //! listing may always be longer than the first response; Windows clients do the same.
 //!
-//! If this session has a lease on a directory, its requests that change the directory name that lease
-//! (ParentLeaseKey, MS-SMB2 2.2.13.2.10). The server then does not break it.
+//! If this session has a lease on a directory, requests that change the directory contain the key of that lease
+//! (ParentLeaseKey, MS-SMB2 2.2.13.2.10), so that the server does not break it.
 
 use super::durable::{Durability, Durable};
 use super::handles::{level_of, possible, state_of, Handles};
@@ -45,8 +45,8 @@ const DISPOSITION_CREATE: u32 = 2;
 /// server accepts names this long.
 const MAX_PATH_UNITS: usize = 16_384;
 
-/// Bit in the lease key of an open that needs a key only to name the lease of its directory. Callers' keys count from
-/// 1, and keys of durable handles have the next higher bit set.
+/// Bit in the lease keys of opens that need a lease context only to send a ParentLeaseKey. Callers' keys count from 1,
+/// and keys of durable handles have the next higher bit set.
 const NAMING_LEASE: u128 = 1 << 126;
 
 /// Kind of a running call.
@@ -54,7 +54,6 @@ const NAMING_LEASE: u128 = 1 << 126;
 pub enum Kind {
     /// CREATE of a file that stays open.
     Open {
-        /// The requested lease.
         lease: Option<LeaseKey>,
         /// Whether a missing file is a valid result.
         may_be_absent: bool,
@@ -66,8 +65,8 @@ pub enum Kind {
     Write(u32),
     /// One request whose response has no data.
     Plain,
-    /// A compound whose responses have no data for the caller. The value is the lease key of its CREATE, if
-    /// the CREATE names the lease of a directory.
+    /// A compound whose responses have no data for the caller. The value is the lease key of its CREATE, if the CREATE
+    /// has a ParentLeaseKey.
     Change(Option<LeaseKey>),
     /// QUERY_INFO for sizes and attributes of an open file.
     HandleInfo,
@@ -103,12 +102,11 @@ impl Kind {
 pub struct Writer<'a> {
     pub message: &'a mut Message,
     pub handles: &'a mut Handles,
-    /// Negotiated properties of the session.
     pub agreed: &'a NegotiatedSession,
     pub base: &'a str,
     /// State of the durable handles.
     pub durability: &'a mut Durability,
-    /// Counter for lease keys that only name the lease of a directory.
+    /// Counter for lease keys of opens that need a lease context only to send a ParentLeaseKey.
     pub next_own_lease: &'a mut u128,
     /// After an open: state for reopening the file, if the server keeps it.
     pub durable: Option<Box<Durable>>,
@@ -311,8 +309,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Opens a path to change it. If the session has a lease on the parent directory, the CREATE names that
-    /// lease.
+    /// Opens a path to change it. If the session has a lease on the parent directory, the CREATE contains that lease's
+    /// key.
     fn open_to_change(
         &mut self,
         path: &str,
@@ -344,7 +342,7 @@ impl Writer<'_> {
         self.handles.leased_directory(directory).map(|(_, key)| key.0)
     }
 
-    /// Returns a new lease key for an open that only names the lease of its directory.
+    /// Returns a new lease key for an open that needs a lease context only to send a ParentLeaseKey.
     fn own_lease(&mut self) -> LeaseKey {
         *self.next_own_lease += 1;
         LeaseKey(NAMING_LEASE | *self.next_own_lease)

@@ -5,10 +5,9 @@
 //! Reads, writes, flushes and queries of an open file use the channel with the least load. Opens, closes,
 //! locks and calls by name use the first one. Breaks may arrive on any channel.
 //!
-//! When a channel is lost, its unanswered calls are sent again over another one if they may be repeated. They
-//! have the next channel sequence, so that the server refuses late requests of the lost channel. A break may
-//! have been lost too, so the session drops all permission to cache. The loss of the last channel is the loss
-//! of the connection.
+//! When a channel is lost, its unanswered calls are sent again over another one if they may be repeated. They carry
+//! the next channel sequence, so that the server refuses late requests of the lost channel. A break may have been
+//! lost, too, so the session gives up all caching. The loss of the last channel is the loss of the connection.
 //!
 //! Lost channels are not replaced, and unanswered opens fail: CREATE is not replayed.
 
@@ -35,7 +34,6 @@ pub(super) struct Binding {
     /// Signer of the first connection, which proves the identity of the client.
     pub(super) signer: Signer,
     sign_all: bool,
-    /// The session's cipher and keys.
     cipher: Option<(Cipher, Keys)>,
     encrypts: bool,
     /// Number of the connection in its session.

@@ -1,5 +1,5 @@
-//! Protocol state of one connection: credits, outstanding requests, running calls and open files. It
-//! handles bytes; `session/mod.rs` handles the sockets.
+//! Protocol state of one connection: credits, outstanding requests, running calls and open files. This module handles
+//! bytes; `session/mod.rs` handles the sockets.
 
 mod shared;
 
@@ -26,7 +26,7 @@ const MAX_CREDITS: u32 = 65_535;
 pub enum Incoming {
     /// A call ended; the range of the inbox holds the data of a read.
     Ended(CallId, Result<Reply, Failure>, Range<usize>),
-    /// The server revokes caching.
+    /// The server breaks an oplock or a lease.
     Break(Break),
     /// The response to one of the session's own requests: status, session and tree IDs, and the response's range in the
     /// inbox.
@@ -138,7 +138,7 @@ pub struct Conversation {
     next_call: u64,
     pub(super) counts: Counts,
     pub(super) durability: Durability,
-    /// Counter for lease keys that only name the lease of a directory.
+    /// Counter for lease keys of opens that need a lease context only to send a ParentLeaseKey.
     next_own_lease: u128,
     /// Whether the session lost a connection and continued on another one, so that its open files survived.
     pub(super) outlives_connections: bool,

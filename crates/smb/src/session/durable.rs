@@ -1,5 +1,5 @@
-//! Durable handles, which survive their connection: what an open requests for them (MS-SMB2 3.2.4.3.5),
-//! what the server granted, and the state for reopening files and repeating unanswered calls.
+//! Durable handles, which survive their connection: requests for them (MS-SMB2 3.2.4.3.5), the server's grants, and
+//! the state for reopening files and repeating unanswered calls.
 //!
 //! A server keeps a durable handle only together with an oplock or lease that includes handle caching. If the
 //! caller requests none, this session requests its own: a batch oplock, or a lease for read and handle
@@ -21,7 +21,7 @@ pub struct Durability {
     pub keeps_calls: bool,
     /// GUID of the client. It makes the create GUIDs of opens differ between clients.
     pub client_guid: u128,
-    /// Incremented with each lost connection.
+    /// Channel sequence of new requests (MS-SMB2 2.2.1.2), incremented each time a connection is lost.
     pub channel_sequence: u16,
     pub counts: KeptHandles,
     opens: u128,

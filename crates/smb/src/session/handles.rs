@@ -52,7 +52,6 @@ impl Handles {
         handle
     }
 
-    /// Returns the leased directory at `path` and its lease.
     pub fn leased_directory(&self, path: &str) -> Option<(FileId, LeaseKey)> {
         let open = |handle: &Handle| self.files.get(handle.0 as usize)?.as_ref();
         let mut found = self.directories.iter().filter_map(open);

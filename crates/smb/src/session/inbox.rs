@@ -36,7 +36,6 @@ impl Inbox {
         }
     }
 
-    /// Changes the maximum message size.
     pub fn set_max_message_bytes(&mut self, max_message_bytes: usize) {
         self.max_message_bytes = max_message_bytes;
     }

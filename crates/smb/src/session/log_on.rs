@@ -196,9 +196,8 @@ fn check_admission(
     Err(why.failure(0))
 }
 
-/// Verifies the signature of the last SESSION_SETUP response. With SMB 3.1.1, the signature proves that
-/// nobody changed the negotiation; on a further connection, it proves that the connection leads to the same
-/// server (MS-SMB2 3.2.5.3.1, 3.2.5.3.3).
+/// Verifies the signature of the last SESSION_SETUP response. With SMB 3.1.1, the signature proves that nobody changed
+/// the negotiation; on a further connection, it proves that this is the same server (MS-SMB2 3.2.5.3.1, 3.2.5.3.3).
 fn check_last_signature(must_be_signed: bool, signer: &Signer, part: &[u8]) -> Result<(), Failure> {
     let is_signed = Header::parse(part)?.has(flags::SIGNED);
     if (is_signed || must_be_signed) && !(is_signed && signer.verify(part)) {

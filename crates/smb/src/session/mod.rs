@@ -87,7 +87,7 @@ pub struct Session {
     kept: VecDeque<EndedCall>,
     /// Data of the read that was last taken from `kept`.
     kept_data: Vec<u8>,
-    /// Breaks that arrived while handles were reopened, or that the loss of a connection causes.
+    /// Breaks that arrived while handles were reopened, or that the loss of a connection caused.
     breaks_to_tell: VecDeque<Break>,
     /// Time of the last connection attempt.
     dialed_ns: u64,
@@ -103,7 +103,8 @@ pub struct Session {
     idle_ns: u64,
     /// Further connections of the session (`channels.rs`).
     others: Vec<Session>,
-    /// Connection of the last reported event, counted from 1; 0: the first connection.
+    /// Number of the connection of the last reported event: 0 is the first connection, and the further ones count from
+    /// 1.
     told_by: usize,
     /// Number of calls distributed among the connections.
     turn: usize,
@@ -438,8 +439,8 @@ impl Session {
     }
 }
 
-/// Receives available data until `inbox` holds `most` unprocessed bytes, and registers the task for more. Is
-/// ready only if it fails.
+/// Receives available data until `inbox` holds `most` unprocessed bytes, and registers the task for more. Becomes
+/// ready only on failure.
 fn take_while_sending(
     socket: &Socket,
     context: &mut Context<'_>,

@@ -68,14 +68,11 @@ pub struct Options {
     /// Log on as `guest` without a password, and accept a guest session. Otherwise a guest session is refused: it is
     /// never signed, and the user may not want to measure it.
     pub guest: bool,
-    /// The oldest dialect to offer.
     pub min_dialect: Dialect,
     pub max_dialect: Dialect,
-    /// When to sign messages.
     pub signing: Signing,
     /// Signing algorithms to offer with SMB 3.1.1, by preference.
     pub signing_algorithms: Vec<SigningAlgorithm>,
-    /// When to encrypt messages.
     pub encryption: Encryption,
     /// Ciphers to offer with SMB 3.1.1, by preference.
     pub ciphers: Vec<Cipher>,

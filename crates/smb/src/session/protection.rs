@@ -1,4 +1,4 @@
-//! Signing and encryption of a session's messages: applied to outgoing messages, verified on incoming ones.
+//! Signs or encrypts a session's outgoing messages, and verifies or decrypts the incoming ones.
 
 use super::inbox::Inbox;
 use crate::crypto::{Opener, Sealer, Signer, TRANSFORM_BYTES};
@@ -124,7 +124,7 @@ impl Protection {
         Ok(())
     }
 
-    /// Verifies the signature of a part of a message if it has one or needs one.
+    /// Verifies the signature of a part of a message, if the part is or must be signed.
     ///
     /// # Errors
     /// The signature is missing or wrong.

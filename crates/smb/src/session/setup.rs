@@ -19,7 +19,6 @@ const CREDIT_BYTES: u32 = 65_536;
 /// Minimum MaxReadSize or MaxWriteSize that is accepted. Servers declare 65,536 or more (MS-SMB2 2.2.4).
 const LEAST_TRANSFER_BYTES: u32 = 4096;
 
-/// Result of NEGOTIATE.
 pub(super) struct Negotiated {
     pub(super) response: NegotiateResponse,
     pub(super) signing_algorithm: SigningAlgorithm,

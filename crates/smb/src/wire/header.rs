@@ -9,7 +9,6 @@ pub const PROTOCOL_ID: [u8; 4] = *b"\xfeSMB";
 /// Start of an encrypted message.
 pub const TRANSFORM_ID: [u8; 4] = *b"\xfdSMB";
 
-/// Header flags.
 pub mod flags {
     /// The message is a response.
     pub const RESPONSE: u32 = 0x0000_0001;
@@ -26,7 +25,6 @@ pub mod flags {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub status: u32,
-    /// Command code.
     pub command: u16,
     /// Granted credits.
     pub credits: u16,
@@ -89,7 +87,6 @@ impl Header {
         self.message_id == u64::MAX
     }
 
-    /// Returns whether `flag` is set.
     pub fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }

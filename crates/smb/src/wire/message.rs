@@ -51,7 +51,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Starts a new message, with `room` bytes before the first header for a transform header.
+    /// Starts a new message, with `room` bytes for a transform header before the first header.
     pub fn begin(&mut self, link: Link, room: usize) {
         self.bytes.clear();
         self.bytes.resize(FRAME_BYTES + room, 0);
@@ -177,7 +177,7 @@ impl Message {
         }
     }
 
-    /// Sets the channel sequence of the part at `index` (MS-SMB2 2.2.1.2, ChannelSequence): the server
+    /// Sets the channel sequence of the part at `index` (MS-SMB2 2.2.1.2, ChannelSequence), by which the server
     /// refuses late writes of earlier connections.
     pub fn set_channel_sequence(&mut self, index: usize, sequence: u16) {
         if let Some(part) = self.parts[index] {

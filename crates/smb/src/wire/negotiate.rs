@@ -75,7 +75,6 @@ named_enum! {
     }
 }
 
-/// Fields of a NEGOTIATE request.
 #[derive(Debug, Clone, Copy)]
 pub struct NegotiateRequest<'a> {
     pub dialects: &'a [Dialect],
@@ -240,7 +239,6 @@ fn write_contexts(body: &mut Vec<u8>, part_start: usize, request: &NegotiateRequ
     contexts
 }
 
-/// Fields of a NEGOTIATE response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NegotiateResponse {
     pub dialect: Dialect,
@@ -251,9 +249,7 @@ pub struct NegotiateResponse {
     pub capabilities: u32,
     /// Maximum size of a listing or other information.
     pub max_transact_bytes: u32,
-    /// Maximum size of a read.
     pub max_read_bytes: u32,
-    /// Maximum size of a write.
     pub max_write_bytes: u32,
     /// The server's cipher; only in SMB 3.1.1.
     pub cipher: Option<Cipher>,

@@ -27,7 +27,7 @@ pub mod create_options {
     pub const DIRECTORY: u32 = 0x0000_0001;
     /// The path must not be a directory.
     pub const NO_DIRECTORY: u32 = 0x0000_0040;
-    /// The file is deleted with its last handle.
+    /// The file is deleted when its last handle is closed.
     pub const DELETE_ON_CLOSE: u32 = 0x0000_1000;
 }
 
@@ -106,7 +106,7 @@ pub struct CreateRequest<'a> {
     pub path: &'a str,
     /// Bits of `access`.
     pub access: u32,
-    /// Disposition by its wire number.
+    /// CreateDisposition, as its number in the protocol.
     pub disposition: u32,
     /// Bits of `create_options`.
     pub options: u32,
@@ -349,7 +349,7 @@ impl Message {
         });
     }
 
-    /// Adds a SET_INFO that deletes the file with its last handle.
+    /// Adds a SET_INFO that deletes the file when its last handle is closed.
     pub fn set_disposition(&mut self, file: FileId) {
         self.set_info(file, FILE_DISPOSITION_INFORMATION, |body| body.push(1));
     }

@@ -48,7 +48,6 @@ pub struct SessionSetup {
     pub token: Range<usize>,
 }
 
-/// Parses a response to SESSION_SETUP.
 pub fn parse_session_setup(message: &[u8]) -> Parsed<SessionSetup> {
     parse_structure(message, 9)?;
     let flags = u16_at(message, BODY + 2)?;
@@ -85,7 +84,6 @@ pub struct TreeConnect {
 const READ_DATA: u32 = 1;
 const WRITE_OR_APPEND_DATA: u32 = 2 | 4;
 
-/// Parses a response to TREE_CONNECT.
 pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
     parse_structure(message, 16)?;
     let access = u32_at(message, BODY + 12)?;
@@ -100,7 +98,6 @@ pub fn parse_tree_connect(message: &[u8]) -> Parsed<TreeConnect> {
 /// Response to CREATE (2.2.14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created {
-    /// ID of the open file.
     pub file: FileId,
     /// Level of `oplock`.
     pub oplock: u8,
@@ -306,7 +303,6 @@ pub enum BreakNotice {
     },
 }
 
-/// Parses a break notification.
 pub fn parse_break(message: &[u8]) -> Parsed<BreakNotice> {
     match u16_at(message, BODY)? {
         24 => Ok(BreakNotice::Oplock {

@@ -70,8 +70,8 @@ pub const LOST: End = Some(Fault::MalformedMessage);
 pub const LATE: End = Some(Fault::ResponseTimeout);
 pub const CLOSED: End = Some(Fault::ClosedEarly);
 
-/// Answers to any request: the effect if they answer the first message, and if they answer a READ after the session has
-/// worked.
+/// Answers to any request. Each has two effects: as the answer to the first message, and as the answer to a READ after
+/// the session has worked.
 pub const ANY: &[(&str, Twist, End, End)] = &[
     // Content and timing.
     ("silence", |_, _| Answer::Silence, LATE, LATE),

@@ -24,7 +24,7 @@ pub fn ways() -> [(&'static str, Way); 4] {
     ]
 }
 
-/// Calls by path; the last one opens a file.
+/// Returns calls by path; the last one opens a file.
 fn by_path(path: &str) -> [Call<'_>; 4] {
     let directory = "";
     let open = Open {
@@ -44,7 +44,7 @@ fn by_path(path: &str) -> [Call<'_>; 4] {
     ]
 }
 
-/// Calls on an open file, and then on its path.
+/// Returns calls on an open file, then on its path.
 #[rustfmt::skip] // One call per line.
 fn with_file<'a>(handle: Handle, path: &'a str, data: &'a [u8]) -> [Call<'a>; 13] {
     let (offset, bytes, stability) = (10, 20_000, Stability::Unstable);

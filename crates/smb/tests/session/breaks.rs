@@ -34,8 +34,8 @@ async fn open_for_writing(mut client: Client, path: String) -> u64 {
     info.bytes
 }
 
-/// The first client opens with `ask` and is granted `granted`. Another client opens for writing. The first client is
-/// notified that `left` remains, and acknowledges. Then the other client's open completes.
+/// Checks that the first client's open with `ask` is granted `granted`, that another client's open for writing breaks
+/// this to `left`, and that the other open completes after the first client's acknowledgement.
 async fn check(samba: &Arc<Samba>, first: &mut Client, ask: Ask, granted: Caching, left: Caching) {
     let path = fresh_path();
     let (handle, got, ..) = first.open(&Open { ask, ..create(&path) }).await;
@@ -314,7 +314,7 @@ fn an_open_file_is_not_deleted_by_another_client() {
         let path = fresh_path();
         let handle = first.create(&path).await;
         assert_eq!(second.call(&Call::Delete { path: &path }).await, Ok(Reply::Done));
-        // The file is deleted with its last handle; until then nobody else can open it.
+        // The file is deleted when its last handle is closed; until then nobody else can open it.
         let again = Call::Open(Open {
             access: Access::Read,
             disposition: Disposition::Open,

@@ -59,7 +59,6 @@ pub fn options() -> Options {
     }
 }
 
-/// Returns a unique path.
 pub fn fresh_path() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("d{}", NEXT.fetch_add(1, Ordering::Relaxed))

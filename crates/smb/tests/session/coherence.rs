@@ -1,7 +1,7 @@
-//! Two and three clients, each with a cache on top of its own session, use the same few files of a real server. No
+//! Two or three clients, each with a cache on top of its own session, use the same few files of a real server. No
 //! client ever reads stale data. Random histories of opens, reads, writes, truncations, renames and deletes run one
 //! step at a time. They are compared with a plain file system, and at the end with the server's own directory.
-//! PROPTEST_CASES lengthens the run, PROPTEST_RNG_SEED varies it. Concurrent calls are not tested here.
+//! Concurrent calls are not tested here.
 
 use crate::client::{fresh_number, options, run};
 use crate::samba::Samba;
@@ -33,7 +33,8 @@ const MS: u64 = 1_000_000;
 const HOT_BYTES: u64 = 9_000;
 const MOST_HOT_BYTES: u32 = 10_000;
 
-/// Returns the settings for a few histories, the same in each run, or as many as PROPTEST_CASES says.
+/// Returns the settings for a few histories, the same in each run. PROPTEST_CASES and PROPTEST_RNG_SEED override the
+/// number and the seed.
 fn some_histories(cases: u32) -> ProptestConfig {
     let any = ProptestConfig::default();
     let set = |name| std::env::var_os(name).is_some();
@@ -51,7 +52,7 @@ fn some_histories(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A client with or without a cache that never waits without limit.
+/// A client, with or without a cache, that has a time limit for every wait.
 struct Workstation {
     files: Either,
     executor: Executor,
@@ -165,13 +166,12 @@ fn server(settings: &str) -> Option<Samba> {
 /// Environment of a history.
 struct Scene {
     samba: Samba,
-    /// All clients poll for breaks after each step, because the server revokes some caching without
-    /// waiting.
+    /// All clients poll for breaks after each step, because the server sends some breaks without waiting.
     asks_around: bool,
     seen: Seen,
 }
 
-/// Creates a directory for a history that the server's user may write.
+/// Creates a directory for a history, writable by the server's user.
 fn fresh_directory(samba: &Samba) -> String {
     let name = format!("history{}", fresh_number());
     let path = samba.share().join(&name);
@@ -308,10 +308,11 @@ fn history(clients: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(turn(clients), 1..30).prop_map(|turns| turns.concat())
 }
 
-/// Samba (seen with 4.17) breaks no handle lease if another client deletes the file, or if a client without a lease on
-/// the file renames it (`delay_rename_for_lease_break` in its smb2_setinfo.c). A client that keeps a closed handle
-/// under a lease then reopens a file that has moved, and can't know. So with leases, either no name changes, or all
-/// clients give up their closed handles first.
+/// Removes deletes and renames if closed handles are kept for a long time. Otherwise inserts an idle time before each,
+/// so that all clients give up their closed handles. Samba (seen with 4.17) breaks no handle lease if another client
+/// deletes the file, or if a client without a lease on the file renames it (`delay_rename_for_lease_break` in its
+/// smb2_setinfo.c). A client that keeps a closed handle under a lease then reopens a file that has moved, and can't
+/// know.
 fn renaming(steps: Vec<Step>, kept_long: bool) -> Vec<Step> {
     let with_idling = |step: Step| {
         let changes = matches!(step.act, Act::Delete { .. } | Act::Rename { .. });

@@ -21,8 +21,8 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|program| program.exists())
 }
 
-/// A namespace with loopback and one more address that is not on loopback. A process holds it until the end
-/// of its standard input.
+/// A namespace with loopback and one more address that is not on loopback. A process keeps it alive until the end of
+/// its standard input.
 pub struct Namespace {
     holder: Child,
 }
@@ -108,7 +108,7 @@ impl Capture {
             .expect("dumpcap starts");
         let mut errors = BufReader::new(process.stderr.take().expect("a pipe"));
         let mut line = String::new();
-        // It prints the file name once it captures.
+        // dumpcap prints the file name once it captures.
         while !line.starts_with("File:") {
             line.clear();
             assert!(

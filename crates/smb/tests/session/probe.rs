@@ -61,7 +61,7 @@ fn servers_that_accept_no_session_are_distinguished() {
             "  server min protocol = NT1\n  server max protocol = NT1",
             Refusal::Smb1Alone,
         ),
-        // The probe that detects its start uses the only allowed process.
+        // The probe that detects the server's start uses the only allowed process.
         ("full", "  max smbd processes = 1", Refusal::HungUp),
     ] {
         let Some(samba) = Samba::start(name, settings) else {

@@ -214,7 +214,6 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a response header and `body`.
 pub fn response(command: u16, message_id: u64, status: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..4].copy_from_slice(b"\xfeSMB");

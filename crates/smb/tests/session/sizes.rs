@@ -77,7 +77,7 @@ fn more_calls_than_credits_all_complete() {
         let mut client = Client::connect(&executor, &samba).await;
         let handle = client.create(&fresh_path()).await;
         let data = pattern(BYTES, 11);
-        // Write the data that reads find, in whatever order the server executes concurrent calls.
+        // Write the data first that the reads expect, because the server may execute concurrent calls in any order.
         let first = Call::Write {
             handle,
             offset: 0,

@@ -159,7 +159,7 @@ impl Rig {
         self.receive()
     }
 
-    /// Returns the end of the only running call, whose requests succeed.
+    /// Answers the requests of the only running call with success until it ends, and returns its result.
     pub fn ends(&mut self) -> Ended {
         loop {
             let asked = self.only();

@@ -1,8 +1,8 @@
-//! Two and three clients over NFSv3 and NFSv4.1 use the same few files of a real Ganesha, which is private and in its
-//! own network. Without a cache, every answer equals that of a plain file system. With close-to-open rules, each open
+//! Two or three clients over NFSv3 and NFSv4.1 use the same few files of a private Ganesha server in its own network
+//! namespace. Without a cache, every answer equals that of a plain file system. With close-to-open rules, each open
 //! shows everything written before the last close by any client. The tests run random histories of turns, in which one
 //! client opens, works and closes. They compare them with the plain file system, and at the end with the server's own
-//! directory. PROPTEST_CASES lengthens the run. Without root or Ganesha, the tests print a note and pass.
+//! directory. PROPTEST_CASES sets the number of histories. Without root or Ganesha, the tests print a note and pass.
 
 mod server;
 /// Requirements on every cache with any server.
@@ -55,12 +55,12 @@ fn fresh_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Runs tasks to their ends on a thread in the server's network.
+/// Runs tasks to completion on a thread in the server's network namespace.
 fn run(executor: &Executor) {
     executor.run(|| false).expect("the loop runs");
 }
 
-/// A client that never waits without limit.
+/// A client with a time limit for every wait.
 struct Patient<F> {
     files: F,
     executor: Executor,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const NOBODY: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
-/// Ganesha's verifier is the time of its start in seconds, so a new verifier requires another second.
+/// Ganesha's verifier is its start time in seconds, so only a start in another second changes it.
 const VERIFIER_AGE: Duration = Duration::from_millis(1100);
 
 /// A running server.

@@ -1,5 +1,5 @@
-//! Relations between the connections of a session. A connection borrows the files of the first one, replaces a lost
-//! connection, and repeats the lost connection's unanswered calls.
+//! Operations on two connections of a session: a connection borrows the files of the first one, or replaces a lost one
+//! and repeats its unanswered calls.
 
 use super::{Conversation, Incoming, Owner};
 use crate::session::calls::Writer;
