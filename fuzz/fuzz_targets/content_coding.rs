@@ -1,7 +1,7 @@
 //! Decoders of content codings with arbitrary bodies: no panic, limited output, and for gzip and deflate a
 //! result that does not depend on how the input is divided.
 //!
-//! First byte: size of the pieces (0: one byte, two, three ...). Second byte: the coding.
+//! First byte: size of the pieces (0: one byte, then two, three ...). Second byte: the coding.
 #![no_main]
 
 mod pieces;
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     let coding = CODINGS[usize::from(*coding) % CODINGS.len()];
     let in_one_piece = check(coding, std::iter::once(bytes));
     let in_pieces = check(coding, pieces::cut(bytes, *cut));
-    // The decoder of br may find damage in pieces that it misses in one part.
+    // The br decoder may detect damage in divided input that it misses in undivided input.
     assert!(
         in_one_piece == in_pieces || coding == b"br",
         "cut by {cut}: {in_one_piece:?}, {in_pieces:?}"

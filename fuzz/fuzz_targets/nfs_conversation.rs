@@ -34,7 +34,7 @@ fn open_to_keep() -> Call<'static> {
     })
 }
 
-/// Handles recalls and drops the results.
+/// Handles recalls and discards the results.
 fn give_back(conversation: &mut Conversation) {
     while let Some(broken) = conversation.next_break() {
         conversation.give_back(broken.grant);
@@ -88,7 +88,7 @@ fn use_file(
     None
 }
 
-/// `session`: the version has sessions; its client also locks and closes.
+/// Performs calls of each kind. `session`: the version has sessions, and its client also locks and closes.
 pub fn converse(conversation: &mut Conversation, data: &[u8], session: Option<fn() -> State>) {
     let mut records = Records::new(4096);
     let calls = [

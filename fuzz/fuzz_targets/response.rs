@@ -33,7 +33,7 @@ impl Body for Collected {
     }
 }
 
-/// Result of a connection's bytes.
+/// Result of all bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Ending {
     Whole(Head, Vec<u8>),

@@ -1,5 +1,5 @@
-//! S3 responses: a head and a document of any kind. No panic, limited memory, and the same result however the input is
-//! divided.
+//! S3 responses with arbitrary heads and documents: no panic, limited memory, and the same result however the
+//! input is divided.
 //!
 //! First byte: size of the pieces. 0 stands for one byte, two, three ...
 #![no_main]
@@ -17,7 +17,7 @@ const LIMITS: Limits = Limits {
     body_bytes: 4096,
 };
 
-/// Returns what a response says, or why it says nothing.
+/// Returns the content of a response as text, or why it has none.
 fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Result<String, Fault> {
     let mut reader = ResponseReader::new(LIMITS);
     let mut answer = Answer::default();
@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&cut, bytes)) = input.split_first() else {
         return;
     };
-    // The documents alone, whose beginnings a fuzzer finds sooner.
+    // Parse the documents alone, too: a fuzzer finds their beginnings sooner.
     let _ = fuzz_documents(bytes);
     let in_one_piece = read(std::iter::once(bytes));
     let in_pieces = read(pieces::cut(bytes, cut));

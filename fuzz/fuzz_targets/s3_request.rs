@@ -1,4 +1,4 @@
-//! The parser of requests in the reference S3 server: head, chunks, XML.
+//! The request parsers of the reference S3 server: head, chunks, XML.
 #![no_main]
 
 use dyno_testserver::s3::parse_all;

@@ -1,9 +1,9 @@
-//! SMB client with arbitrary server input: no panic, the same result however the input is divided, every call
-//! ends once, and all data reported lies within the input.
+//! SMB client with arbitrary server input: no panic, the same result however the input is divided, every call ends
+//! once, and all reported data lies within the input.
 //!
-//! First byte: the meaning of the rest. 0: answers to a log-on. 1: a raw stream including frames. Otherwise:
-//! answers to outstanding requests, whose headers are added so that the bodies are parsed; the byte is also
-//! the size of the pieces. Each message is processed before the next.
+//! First byte: the meaning of the rest. 0: answers to a log-on. 1: a raw stream including frames. Otherwise: answers to
+//! outstanding requests, whose headers are added so that the bodies are parsed; the byte is also the size of the
+//! pieces. Each message is processed before the next.
 #![no_main]
 
 use dyno_files::{Access, Ask, Caching, Call, CallId, Disposition, Handle, LeaseKey, Open, Stability};
@@ -118,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Returns the request at `index`; from 128 on, one that follows from an answer.
+    /// Returns the request at `index`. From 128 on, it is one that follows from an answer.
     fn request(&self, index: usize) -> Request {
         match index.checked_sub(128) {
             None => self.requests[index % self.requests.len()],
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Makes a framed answer to a request.
+    /// Builds a framed answer to a request.
     fn answer(&self, index: usize, status: u32, body: &[u8]) -> Vec<u8> {
         let request = self.request(index);
         let length = u32::try_from(HEADER_BYTES + body.len()).expect("short");

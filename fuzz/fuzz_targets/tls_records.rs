@@ -1,5 +1,5 @@
-//! TLS records from a peer that divides, corrupts and stops: no panic, no wait for available data, and
-//! exactly the plaintext up to the first damage is passed on.
+//! TLS records from a peer that divides and corrupts them, and stops: no panic, no wait for available data,
+//! and exactly the plaintext up to the first damage is passed on.
 //!
 //! First byte: even for raw bytes instead of a handshake; odd for a handshake, followed by steps of three
 //! bytes: action, amount, and size of the pieces.
@@ -54,7 +54,7 @@ static SIDES: LazyLock<(TlsClient, Arc<ServerConfig>)> = LazyLock::new(|| {
     (client.expect("options"), Arc::new(server))
 });
 
-/// Plaintext sent by the peer. Whole records of a damaged step may have arrived.
+/// Plaintext sent by the peer. Of a damaged step, whole records may have arrived.
 struct Peer {
     sent: Vec<u8>,
     damaged_data: Vec<u8>,
@@ -105,7 +105,7 @@ fn main_of_peer(mut stream: TcpStream, script: &[u8]) -> Peer {
     peer
 }
 
-/// Reads as a client. Returns the data and the result.
+/// Receives as a client. Returns the data and the result.
 fn read(address: SocketAddr) -> (Vec<u8>, Result<(), Fault>) {
     let executor = Executor::new().expect("an epoll instance");
     let outcome = Rc::new(RefCell::new(None));

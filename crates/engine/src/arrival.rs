@@ -1,8 +1,8 @@
-//! Due times of a client thread's operations, by its pace and the limit on the request rate.
+//! Due times of a client thread's operations, set by its pace and by the limit on the request rate.
 //!
-//! The pace determines when a client wants to send. Response time counts from that moment, so it includes the lateness
-//! of a paced client. The limit protects other people's servers. Delays by the limit are not response time, and never
-//! cause a burst afterwards.
+//! The pace determines when a client wants to send. Response time counts from that moment, so it includes the
+//! lateness of a paced client. The limit protects other people's servers. Delays by the limit are not
+//! response time, and never cause a burst afterwards.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,8 @@ pub enum Arrival {
     },
     /// Operations are due at fixed intervals, independent of earlier ones.
     Paced { interval_s: f64 },
-    /// Operations arrive at a fixed rate per level. The clients' connections serve them. An arrival that finds no free
-    /// connection waits. Response time counts from the arrival.
+    /// Operations arrive at a fixed rate per level and are served by the clients' connections. An arrival
+    /// that finds no free connection waits. Response time counts from the arrival.
     Open(OpenArrivals),
 }
 
@@ -61,7 +61,7 @@ impl ThreadPace {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DueTimes {
     pace: ThreadPace,
-    /// Minimum time between two starts that the rate limit requires; 0: no limit.
+    /// Minimum time between two starts under the rate limit; 0: no limit.
     bound_ns: u64,
     meant_ns: u64,
     released_ns: u64,
@@ -90,8 +90,8 @@ impl DueTimes {
         }
     }
 
-    /// Records the end of an operation. `begins_piece`: think time precedes the next operation. `pause_ns`: pause after
-    /// a failure.
+    /// Records the end of an operation. `begins_piece`: think time precedes the next operation. `pause_ns`:
+    /// pause due to a failure.
     pub(crate) fn ended(&mut self, done_ns: u64, begins_piece: bool, pause_ns: u64) {
         let due_ns = self.next_ns();
         self.released_ns = match self.bound_ns {
@@ -197,7 +197,7 @@ mod tests {
         }
         responses.sort_unstable();
         assert_eq!(responses.len(), 10_000);
-        // The server catches up ten times as fast as requests arrive, which adds a little to the 900 ms.
+        // The server catches up ten times as fast as requests arrive, which adds slightly to the 900 ms.
         assert_eq!(responses[9_900] / MS, 910);
     }
 }

@@ -13,7 +13,7 @@ pub struct BonnieSpec {
     pub bytes: u64,
     /// Size of a read or write.
     pub chunk_bytes: u32,
-    /// Buffer size for characters, as in stdio.
+    /// Buffer size for single characters, as in stdio.
     pub stdio_bytes: u32,
     /// Total seeks per client.
     pub seeks: u32,

@@ -14,11 +14,12 @@ use std::rc::Rc;
 
 mod overlapped;
 
-/// Pause after a failure that takes no time, so that a dead server does not get a million requests per second.
+/// Pause after a failure that takes no time, so that a dead server does not get a million requests per
+/// second.
 const PAUSE_NS: u64 = 10_000_000;
 const MAX_PAUSES: u64 = 100;
 
-/// Number of the thread in its client, length of the level, and permitted errors.
+/// The thread's number in its client, the length of the level, and the permitted errors.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     thread: usize,
@@ -155,7 +156,7 @@ impl ClientThread {
             let Some((due_ns, now_ns)) = self.next_due(protocol, end_ns).await else {
                 break;
             };
-            // No response time contains waits for the limit on the request rate, which the user asked for.
+            // Response times exclude waits for the limit on the request rate, which the user chose.
             let ready_ns = due_ns.max(free_ns);
             let held_ns = match &self.open {
                 Some(turn) => turn.schedule.borrow_mut().held_ns(due_ns, ready_ns),
@@ -199,7 +200,7 @@ impl ClientThread {
                 Some(turn) => {
                     let unheld_ns = (done_ns + pause_ns).saturating_sub(postponed_ns + held_ns);
                     turn.schedule.borrow_mut().free(unheld_ns);
-                    // While the limit on the request rate holds a connection back, it serves no arrival.
+                    // While the limit on the request rate delays a connection, it serves no arrival.
                     self.due.next_ns()
                 }
                 None => done_ns,
@@ -238,7 +239,7 @@ impl ClientThread {
         }
     }
 
-    /// Records that a client could not be prepared and takes no part in the level.
+    /// Records that a client could not be prepared and does not take part in the level.
     pub(crate) fn absent(&self, failure: Failure) {
         let mut tally = self.tally.borrow_mut();
         tally.count_absence(self.state.place, failure);
@@ -251,7 +252,7 @@ impl ClientThread {
     fn consider_leaving(&self, elapsed_ns: u64) {
         let errors = self.state.errors.get() + 1;
         self.state.errors.set(errors);
-        // An operation that began before the end and failed after it does not make its client leave early.
+        // An operation that began before the end but failed after it does not make its client leave early.
         let in_level = elapsed_ns < self.limits.length_ns;
         let leaves = in_level
             && self
@@ -264,7 +265,7 @@ impl ClientThread {
     }
 }
 
-/// Returns whether a fault can occur without waiting for the server, so that it could repeat endlessly in no time.
+/// Returns whether a fault can occur without waiting for the server, so that it could repeat endlessly.
 fn costs_no_time(fault: Fault) -> bool {
     matches!(
         fault,

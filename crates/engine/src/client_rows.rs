@@ -44,8 +44,8 @@ impl ClientTally {
     }
 }
 
-/// Returns the rows sorted by client, with rows of one client added up. Each node's rows are sorted, so the
-/// stable sort merges runs.
+/// Returns the rows sorted by client, with rows of the same client added up. The rows of each node are
+/// already sorted, so the stable sort only merges runs.
 pub(crate) fn by_number(mut rows: Vec<ClientTally>) -> Vec<ClientTally> {
     rows.sort_by_key(|row| row.client);
     rows.dedup_by(|row, kept| {
@@ -84,7 +84,7 @@ pub(crate) fn write(rows: &[ClientTally], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Decodes rows. None if a row is incomplete.
+/// Decodes rows. Returns None if a row is incomplete.
 pub(crate) fn read(bytes: &[u8]) -> Option<Vec<ClientTally>> {
     let rows = bytes.chunks_exact(WORDS * WORD_BYTES);
     rows.remainder().is_empty().then(|| rows.map(read_row).collect())

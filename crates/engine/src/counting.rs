@@ -1,4 +1,5 @@
-//! Counts the results of operations: one tally per engine thread, converted to a document (`tally.rs`) at the end.
+//! Counts the results of operations in one tally per engine thread, which becomes a document at the end
+//! (`tally.rs`).
 //!
 //! The window counts successes that completed in it. Totals cover the whole level, so that they can be
 //! compared with the server's counts.
@@ -81,10 +82,10 @@ pub(crate) struct FilesCount {
 pub(crate) struct ObjectCounts {
     /// Requests of operations.
     pub requests: RequestCounts,
-    /// Requests that put objects before the window, and that removed them.
+    /// Requests that put objects before the window or removed them.
     pub requests_outside: u64,
     pub checked_bytes: u64,
-    /// Connections made outside of operations.
+    /// Connections opened outside of operations.
     pub connections: u64,
 }
 
@@ -109,7 +110,7 @@ pub(crate) struct Tally {
     /// Usually one or two rows.
     handshakes: Vec<HandshakeCount>,
     streams: [u64; STREAMS.len()],
-    /// Number of sampled bodies by the result of decoding.
+    /// Number of sampled bodies per result of decoding.
     decoded: [u64; Decoded::ALL.len()],
     live: Arc<Live>,
     bytes_in_total: u64,
@@ -157,7 +158,7 @@ impl Tally {
         }
     }
 
-    /// Ends the window because all planned operations have ended.
+    /// Ends the window early, because all planned operations have ended.
     pub(crate) fn end_window(&mut self) {
         let measured_ns = self.ended_ns.saturating_sub(self.window.opens_ns());
         self.level.window_ns = self.level.window_ns.min(measured_ns.max(1));
@@ -167,8 +168,8 @@ impl Tally {
         self.level.server = claim;
     }
 
-    /// Records how late a client thread's first operation started. The minimum is the lateness of this engine
-    /// thread.
+    /// Records how late a client thread began its first operation. The engine thread's lateness is the
+    /// minimum.
     pub(crate) fn first_begins(&mut self, late_ns: u64) {
         let least = self.level.start_late_ns.unwrap_or(u64::MAX);
         self.level.start_late_ns = Some(least.min(late_ns));
@@ -394,7 +395,7 @@ impl Tally {
         open.scheduling_error.record(late_ns);
     }
 
-    /// Adds the arrivals that were not started.
+    /// Adds the counts of arrivals that were not started.
     pub(crate) fn add_arrivals(&mut self, counts: ArrivalCounts) {
         let open: &mut OpenTally = self.level.open.get_or_insert_default();
         open.arrivals += counts.arrivals;
@@ -404,7 +405,7 @@ impl Tally {
         self.add_overdue(counts.overdue);
     }
 
-    /// Adds operations that were due before the end but not started.
+    /// Adds to the number of operations that were due before the end but not started.
     pub(crate) fn add_overdue(&mut self, operations: u64) {
         self.level.overdue_at_end += operations;
     }
@@ -426,14 +427,13 @@ impl Tally {
         generator.loop_lag = loop_lag;
     }
 
-    /// Sets the time for which connections waited for the engine thread, and the time for which the thread waited for a
-    /// CPU.
+    /// Sets the time for which connections waited for the engine thread, and the thread's own wait for a CPU.
     pub(crate) fn set_waiting(&mut self, ready_work: ReadyWork, run_delay_ns: Option<u64>) {
         self.level.generator.ready_work_ns = Some(ready_work.ready_ns);
         self.level.generator.run_delay_ns = run_delay_ns;
     }
 
-    /// Returns the document of this thread. `advice`: hint for a failure.
+    /// Returns the document of this thread. `advice`: returns a hint for a failure.
     pub(crate) fn finish(
         &mut self,
         source_addresses: u32,

@@ -33,7 +33,7 @@ impl OperationsDigest {
         }
     }
 
-    /// Returns the digest, or None if no digest was requested. Equal operations have equal digests.
+    /// Returns the digest, or None if none was requested. Equal operations have equal digests.
     pub(crate) fn finish(&self) -> Option<u64> {
         self.hasher.as_ref().map(Hasher::finish)
     }

@@ -48,7 +48,7 @@ impl FirstAnswer {
         steps.iter().find(|step| step.fault == fault).copied()
     }
 
-    /// Returns a header of this name, if the response has it.
+    /// Returns the header with this name, if the response has one.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let schemes = self.schemes.borrow();
         match name {
@@ -67,7 +67,7 @@ pub(crate) struct EngineThread {
     pub tally: Rc<RefCell<Tally>>,
     pub start: Arc<Start>,
     pub dialer: OnceCell<Rc<Dialer>>,
-    /// Open arrivals, set when the level starts.
+    /// Open arrivals. Set when the level starts.
     pub schedule: OnceCell<Rc<RefCell<Schedule>>>,
     /// Headers of the first response. Set only by work over HTTP.
     pub first_answer: Rc<FirstAnswer>,

@@ -7,7 +7,7 @@ use merge::Merge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One outage of one client: a time without its server.
+/// One outage of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct OutageTally {
     /// The client's number in the level.
@@ -30,7 +30,7 @@ pub struct FailoverTally {
     /// One row per outage of a client, by client and time, from start to end of the level.
     #[merge(strategy = rule::sorted)]
     pub outages: Vec<OutageTally>,
-    /// Opens that asked the server to keep the handle, during the whole level with its ramps.
+    /// Opens that asked the server to keep the handle, from start to end, ramps included.
     pub handles_asked: u64,
     /// Such handles that the server granted.
     pub handles_granted: u64,
@@ -48,7 +48,8 @@ pub struct FailoverTally {
     pub blocks_lost: u64,
     /// Blocks read back that match no version as a whole.
     pub blocks_wrong: u64,
-    /// Blocks whose last acknowledged write was lost before a flush, reads during the level included.
+    /// Blocks whose last acknowledged write was lost before a flush, including those found by reads during
+    /// the level.
     pub unflushed_lost: u64,
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time for which the clients of a stopped job wait for the server, to end their call and remove their files.
+/// Time in which the clients of a stopped job must end their call and remove their files.
 const LEAVING_NS: u64 = 2 * NS_PER_S;
 /// Maximum size of a program's read or write.
 const MOST_BLOCK_BYTES: u32 = 1 << 20;
@@ -35,13 +35,13 @@ pub enum GateKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct JobStage {
     pub ended: bool,
-    /// The closed gate that all clients of this process have reached. A gate has the same number on all nodes; a node
-    /// skips gates that none of its clients use.
+    /// The closed gate that all clients of this process have reached. A gate has the same number on all
+    /// nodes. A node skips gates that none of its clients use.
     pub gate: Option<u64>,
     pub kind: Option<GateKind>,
 }
 
-/// Controls a job from another thread: returns the job's state, opens gates, stops the job.
+/// Controls a job from another thread: reports its state, opens gates, and stops the job.
 #[derive(Debug, Default)]
 pub struct JobControl {
     stopped: AtomicBool,
@@ -64,7 +64,8 @@ impl JobControl {
         }
     }
 
-    /// Stops the job after its current call, but does not wait long for a server that hangs. The job removes its files.
+    /// Stops the job after its current call, without a long wait for a hanging server. The job removes its
+    /// files.
     pub fn stop(&self) {
         let _looking = self.stage();
         // A controller repeats its request until the job has ended.
@@ -74,7 +75,7 @@ impl JobControl {
         self.changed.notify_all();
     }
 
-    /// Stops the job at once, because its server is gone. Its files stay.
+    /// Stops the job at once, because its server is gone. Its files remain.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.stop();
@@ -154,8 +155,8 @@ impl JobControl {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Returns whether clients that began at `begun_ns` have to end now, in the middle of a call. This is so if the job
-    /// is abandoned, or was stopped a while ago and the clients still wait for the server.
+    /// Returns whether clients that began at `begun_ns` have to end now, in the middle of a call. They do if
+    /// the job was abandoned, or if it was stopped a while ago and they still wait for the server.
     pub(crate) fn ends_at_once(&self, begun_ns: u64) -> bool {
         let due_ns = || self.stopped_ns.load(Ordering::Relaxed).max(begun_ns) + LEAVING_NS;
         self.is_abandoned() || (self.is_stopped() && monotonic_ns() >= due_ns())
@@ -182,7 +183,7 @@ pub struct FileJob {
     pub max_rate_per_s: Option<f64>,
     /// Clients that this process runs. None: all.
     pub part: Option<PartSpec>,
-    /// Unique per job, and equal on all its nodes.
+    /// A number that is unique to the job, and equal on all its nodes.
     pub nonce: u64,
     /// Whether a controller opens the gates.
     pub is_led: bool,
@@ -206,7 +207,7 @@ pub struct StepsSpec {
     pub drop_caches: bool,
 }
 
-/// Tallies of the levels. None: no client of this process took part.
+/// Tallies of the levels. None: no client of this process took part in the level.
 pub type JobLevels = Vec<Option<LevelTally>>;
 
 /// The failure of a job, and the step at which it failed.
@@ -217,8 +218,8 @@ pub struct JobFailure {
 }
 
 impl FileJob {
-    /// Returns why the job is invalid, or None if it is valid. It is invalid if a size is 0, there are too many
-    /// sessions, a block is too large, or a local file has a path.
+    /// Returns why the job is invalid, or None if it is valid. A job is invalid if a size is 0, there are too
+    /// many sessions, a block is too large, or a local file is given with a path.
     pub fn problem(&self) -> Option<&'static str> {
         let is_sound = match &self.task {
             FileTask::Bonnie(spec) => {

@@ -1,5 +1,5 @@
-//! The journal of a power cut: a list of files that are written and flushed until the server is gone, with what the
-//! server acknowledged. Keep the journal on a machine whose power is not cut. `files/journal.rs` writes the files.
+//! The journal of a power cut: a list of the files written and flushed until the server is gone, and of what
+//! the server acknowledged. Keep it on a machine whose power is not cut. `files/journal.rs` writes the files.
 
 use dyno_measure::{monotonic_ns, Failure, NS_PER_S};
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -13,12 +13,11 @@ use std::thread::JoinHandle;
 pub(crate) const PIECE_BYTES: usize = 8 << 10;
 /// Maximum writes per file.
 const MOST_PIECES: u32 = 6;
-/// One in this many files is not flushed, so the server may lose it.
+/// One of this many files is not flushed, so the server may lose it.
 const UNFLUSHED_EACH: u32 = 4;
-/// Time for clients to read the last responses before they end.
+/// Time in which clients may read the last responses before they end.
 const ENDING_NS: u64 = NS_PER_S;
 
-/// Parameters of a journal.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JournalSpec {
@@ -35,7 +34,7 @@ pub struct JournalSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub client: u32,
-    /// Number among the client's files, from 0.
+    /// The file's number among the client's files, from 0.
     pub file: u32,
     /// Bytes, from the beginning of the file, whose writes were acknowledged.
     pub written_bytes: u64,
@@ -63,7 +62,6 @@ impl JournalSpec {
         format!("{}/{file:06}", self.client_directory(client))
     }
 
-    /// Returns the content of a file.
     pub(crate) fn content(&self, client: u32, file: u32) -> Vec<u8> {
         let seed = self.seed ^ (u64::from(client) << 32) ^ u64::from(file);
         let mut content = vec![0; PIECE_BYTES * (1 + file % MOST_PIECES) as usize];
@@ -109,7 +107,7 @@ impl Page {
         self.ends_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether the time in which clients may end by themselves is over.
+    /// Returns whether the time in which clients may end on their own is over.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped() && monotonic_ns() > self.ends_ns.load(Ordering::Relaxed) + ENDING_NS
     }
@@ -137,8 +135,8 @@ impl Journal {
         entries.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the clients within one second. The entries then contain all acknowledged files. Returns the failure of each
-    /// client that did not end by itself. A second call returns no failures.
+    /// Ends the clients within one second. The entries then contain all acknowledged files. Returns the
+    /// failure of each client that did not end on its own. A second call returns no failures.
     pub fn end(&self) -> Vec<Failure> {
         self.page.ends_ns.store(monotonic_ns(), Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();

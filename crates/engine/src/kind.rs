@@ -1,8 +1,8 @@
 //! The interface of a kind of work: a protocol with its workloads.
 //!
-//! A kind opens a target after proof of consent. The target prepares the work of a level. The work starts its clients
-//! on the engine threads. Each kind has one file in `kinds/` and one line in its table. A client's loop is compiled for
-//! its workload and protocol, without dispatch per operation (`client.rs`).
+//! A kind opens a target once consent is proven. The target prepares the work of a level, which starts its
+//! clients on the engine threads. Each kind has one file in `kinds/` and one line in its table. A client's
+//! loop is compiled for its workload and protocol, without dynamic dispatch per operation (`client.rs`).
 
 use crate::engine_thread::{EngineThread, FirstAnswer};
 use crate::job::{FileJob, JobControl, JobFailure, JobLevels};
@@ -44,7 +44,7 @@ impl Debug for Secrets {
     }
 }
 
-/// The reason why a target was not opened.
+/// Why a target was not opened.
 #[derive(Debug)]
 pub enum OpenError {
     /// The document's section is invalid.
@@ -76,20 +76,20 @@ pub struct Look {
     pub share: String,
     /// Free space, if the server reports a plausible value.
     pub free_bytes: Option<u64>,
-    /// Directories of earlier or current clients exist.
+    /// Whether directories of earlier or current clients exist.
     pub is_used: bool,
-    /// Whether the server keeps what clients delete or replace, as versions.
+    /// Whether the server retains what clients delete or replace, as versions.
     pub keeps_versions: bool,
     /// Directory to which the server may move deleted files.
     pub recycle_bin: Option<String>,
     /// Number of entries in the recycle bin.
     pub recycled_entries: u32,
-    /// The reason why the share cannot be used, if it cannot.
+    /// Why the share cannot be used. None: it can.
     pub why: Option<String>,
     pub advice: Option<String>,
 }
 
-/// A destination to which load may be sent.
+/// A destination for load.
 #[warn(missing_docs)]
 pub trait Target: Send + Sync + Debug {
     fn address(&self) -> String;
@@ -99,20 +99,20 @@ pub trait Target: Send + Sync + Debug {
     /// Returns further facts about the target.
     fn facts(&self) -> Value;
 
-    /// Checks the target without load or writes, for at most `timeout_ns`. `nonce`: unique per call. `sessions`:
-    /// minimum number of concurrent sessions to open. Each share gets one session, and the first share gets all further
-    /// ones.
+    /// Checks the target without load or writes, for at most `timeout_ns`. `nonce`: unique per call.
+    /// `sessions`: minimum number of concurrent sessions. Each share gets one, and the first share gets the
+    /// rest.
     fn look(&self, _nonce: u64, _sessions: u32, _timeout_ns: u64) -> Vec<Look> {
         Vec::new()
     }
 
-    /// Starts to write files until the server is gone. None for targets without files. `nonce`: as for
-    /// `look`.
+    /// Starts to write files until the server is gone. Returns None for targets without files. `nonce`: as
+    /// for `look`.
     fn begin_journal(&self, _spec: JournalSpec, _nonce: u64) -> Option<Journal> {
         None
     }
 
-    /// Reads the remains of a journal. None for targets without files.
+    /// Reads the remains of a journal. Returns None for targets without files.
     fn read_back(
         &self,
         _spec: &JournalSpec,
@@ -122,7 +122,7 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Returns how many answers so far asked clients to wait for the end of the server's grace period.
+    /// Returns how many answers so far asked clients to wait until the server's grace period ends.
     fn answers_in_grace(&self) -> u64 {
         0
     }
@@ -132,8 +132,8 @@ pub trait Target: Send + Sync + Debug {
         false
     }
 
-    /// Runs a job until it is done or `end` stops it. None for targets without files, and for remote targets without a
-    /// rate limit.
+    /// Runs a job until it is done or `end` stops it. Returns None for targets without files, and for remote
+    /// targets without a rate limit.
     fn carry_out(&self, _job: &FileJob, _end: &Arc<JobControl>) -> Option<Result<JobLevels, JobFailure>> {
         None
     }
@@ -143,13 +143,13 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Sends one GET, and reads at most `most_bytes` of the answer, by `deadline_ns` (monotonic clock). None for
-    /// targets without documents.
+    /// Sends one GET and reads at most `most_bytes` of the answer until `deadline_ns` (monotonic clock).
+    /// Returns None for targets without documents.
     fn get(&self, _path: &str, _deadline_ns: u64, _most_bytes: usize) -> Option<Result<Answer, Failure>> {
         None
     }
 
-    /// Connects by `deadline_ns` (monotonic clock) without sending a request.
+    /// Connects without sending a request. Gives up at `deadline_ns` (monotonic clock).
     fn connect(&self, _deadline_ns: u64) -> Result<(), Failure> {
         Ok(())
     }
@@ -198,13 +198,13 @@ pub(crate) trait Work: Send + Sync + Debug {
         None
     }
 
-    /// Returns about how long the rate limit makes the preparation of the clients' files take; 0 without files or limit.
-    /// For objects, the number of requests is known before (`run/remarks.py`).
+    /// Estimates how long the rate limit makes the preparation of the clients' files take, in nanoseconds; 0
+    /// without files or limit. For objects, `run/remarks.py` computes it from the number of requests.
     fn preparation_ns(&self, _level: &Level) -> u64 {
         0
     }
 
-    /// Starts to remove all workspaces, for at most `most_ns`. None without workspaces.
+    /// Starts to remove all workspaces, for at most `most_ns`. Returns None without workspaces.
     fn remove_workspaces(&self, _most_ns: u64) -> Option<Removal> {
         None
     }

@@ -1,4 +1,4 @@
-//! A level with times in integers: its clients, those that this process runs, and when they start.
+//! A level with its times as integers, its clients, and the part that this process runs.
 
 use crate::arrival::{Arrival, DueTimes, OpenArrivals, ThreadPace};
 use crate::spec::{nanoseconds, LevelSpec, PartSpec};
@@ -30,7 +30,7 @@ pub struct Level {
     pub engine_threads: usize,
     /// CPUs to which the engine threads are pinned in turn; if empty, they are not pinned.
     pub cpus: Vec<usize>,
-    /// Whether each client has its own engine thread, in which it waits for system calls.
+    /// Whether each client has its own engine thread and blocks it in system calls.
     pub clients_block: bool,
 }
 
@@ -43,7 +43,7 @@ impl Deref for Level {
 }
 
 impl Level {
-    /// Converts a document, which may still have problems that `LevelSpec::check` reports.
+    /// Converts a document. `LevelSpec::check` reports its problems.
     pub(crate) fn of(spec: &LevelSpec) -> Self {
         let whole = PartSpec {
             client_offset: 0,
@@ -89,7 +89,7 @@ impl Level {
         self.pace == (ThreadPace::Closed { think_ns: 0 }) && self.max_rate_per_s.is_none()
     }
 
-    /// Returns the operations of one client thread: an even share of the total, or no limit.
+    /// Returns the number of operations of one client thread: an even share of the total, or no limit.
     pub(crate) fn operations_of(&self, client: usize, thread: usize) -> u64 {
         let (streams, number) = (self.streams() as u64, (client * self.threads + thread) as u64);
         self.operations.map_or(u64::MAX, |operations| {
@@ -102,8 +102,8 @@ impl Level {
         self.engine_threads.clamp(1, self.part.clients)
     }
 
-    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate limit; 0
-    /// without a rate limit.
+    /// Returns the minimum time between two starts of a client thread that keeps the level within its rate
+    /// limit, in nanoseconds; 0 without a limit.
     fn bound_ns(&self) -> u64 {
         self.max_rate_per_s.map_or(0, |rate| {
             (self.streams() as f64 / rate * NS_PER_S as f64).ceil() as u64

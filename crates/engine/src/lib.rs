@@ -1,9 +1,9 @@
 //! Load of one level: joins a workload and a protocol in one client loop, and counts the results.
 //!
-//! `spec` is the level document, `kind` the interface of a kind of work, `kinds` their table, `web` and
-//! `files` and `objects` the work. `prepared` is a checked level, `load` runs it, `client` is the loop, `arrival` and
-//! `schedule` determine due times, `counting` counts, and `tally` is the resulting document. Run only one
-//! level at a time in a process if the generator's CPU time matters.
+//! `spec` is the level document, `kind` the interface of a kind of work, `kinds` their table; `web`, `files`
+//! and `objects` contain the work. `prepared` is a checked level, `load` runs it, `client` is the loop,
+//! `arrival` and `schedule` determine due times, `counting` counts, and `tally` is the resulting document.
+//! Run only one level at a time in a process if the generator's CPU time matters.
 
 mod arrival;
 mod bonnie;

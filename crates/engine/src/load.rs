@@ -1,4 +1,4 @@
-//! A running level, on a few pinned OS threads that share only live counters.
+//! A running level on a few OS threads, usually pinned, that share only live counters.
 
 use crate::counting::Live;
 use crate::engine_thread::EngineThread;
@@ -25,7 +25,7 @@ const LOOK_NS: u64 = 1_000_000;
 /// File descriptors needed in addition to connections.
 const SPARE_FILES: u64 = 64;
 
-/// The reason why a level could not be run.
+/// Why a level could not be run.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoadError {
     /// The process may not open enough files.
@@ -116,10 +116,10 @@ impl Load {
             std::thread::spawn(move || {
                 let part = run_engine_thread(&shared, number);
                 if part.is_err() {
-                    // Stop if one thread fails: the level would not be the requested one.
+                    // Stop if one thread fails, because the level would no longer be the requested one.
                     shared.stop.store(true, Ordering::Relaxed);
                 }
-                // Sending only fails if no one waits for the result any more.
+                // Sending fails only if nobody waits for the result any more.
                 let _ = sender.send(part);
             });
         }
@@ -238,7 +238,7 @@ fn check_ports(connections: u64) -> Result<(), LoadError> {
     }
 }
 
-/// Returns a hint for a failure that is caused by a limit of this machine.
+/// Returns a hint for a failure caused by a limit of this machine.
 fn advice_on_limits(failure: &Failure) -> Option<String> {
     match failure.fault {
         Fault::NoPorts => {
@@ -264,7 +264,7 @@ fn pin(shared: &Shared, number: usize) -> Result<(), LoadError> {
     Ok(pin_to(cpus[number % cpus.len()])?)
 }
 
-/// Runs from the first client's preparation to the last one's end.
+/// Runs one engine thread, from the first client's preparation to the last client's end.
 fn run_engine_thread(shared: &Shared, number: usize) -> Result<LevelTally, LoadError> {
     pin(shared, number)?;
     wake_on_time()?;

@@ -1,5 +1,5 @@
-//! Merges two parts of a level. Attributes of the tally's fields define the rules (`tally.rs`). The order of merging
-//! does not matter.
+//! Merges two parts of a level, by rules that are attributes of the tally's fields (`tally.rs`). The order of
+//! merging does not matter.
 
 use dyno_measure::Histogram;
 use merge::Merge;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, BitXorAssign};
 
-/// Row of a list. Rows of two parts with equal keys are merged.
+/// A row of a list. Rows of two parts with equal keys are merged.
 pub(crate) trait Keyed: Merge {
     type Key: Ord;
     fn key(&self) -> Self::Key;
@@ -17,7 +17,7 @@ pub(crate) fn sum<T: AddAssign>(ours: &mut T, theirs: T) {
     *ours += theirs;
 }
 
-/// Adds known values.
+/// Adds the known values; the sum is None if there are none.
 pub(crate) fn sum_of_known(ours: &mut Option<u64>, theirs: Option<u64>) {
     *ours = ours
         .zip(theirs)
@@ -98,7 +98,7 @@ pub(crate) fn xor<K: Ord, V: BitXorAssign + Default>(ours: &mut BTreeMap<K, V>, 
     }
 }
 
-/// Takes the value that the parts have in common. If the values differ, takes the one whose text sorts first, so that
+/// Takes the value that the parts share. If the values differ, takes the one whose text sorts first, so that
 /// the order of merging does not matter.
 pub(crate) fn same(ours: &mut Option<Value>, theirs: Option<Value>) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);

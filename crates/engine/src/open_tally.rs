@@ -7,7 +7,7 @@ use merge::Merge;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Open arrivals. Each is done, failed, dropped or overdue in the end.
+/// Open arrivals. Each ends as done, failed, dropped or overdue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct OpenTally {
@@ -26,8 +26,8 @@ pub struct OpenTally {
     #[serde(rename = "waiting_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub waiting_ns: u64,
-    /// The generator's delay, in ns, for operations that ended in the window: from the time when the operation was
-    /// due and its connection was free until it began.
+    /// The generator's delay, in ns, for operations that ended in the window: how late each began after it was due and
+    /// its connection was free.
     #[serde(rename = "scheduling_error_hdr")]
     #[merge(strategy = rule::histogram)]
     pub scheduling_error: Histogram,

@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-/// A destination for load. `open` is the only way to get one, and a level accepts nothing else.
+/// A destination for load. Only `open` creates one, and a level accepts nothing else.
 #[derive(Debug)]
 pub struct OpenTarget {
     protocol: String,
@@ -53,7 +53,7 @@ impl Deref for OpenTarget {
     }
 }
 
-/// A valid level, with everything prepared that can be prepared in advance.
+/// A valid level, prepared as far as possible in advance.
 #[derive(Debug, Clone)]
 pub struct PreparedLevel {
     level: Arc<Level>,
@@ -62,7 +62,7 @@ pub struct PreparedLevel {
 }
 
 impl PreparedLevel {
-    /// Checks a document, and prepares its work for an open target.
+    /// Checks a document and prepares its work for an open target.
     pub fn new(spec: &LevelSpec, target: &OpenTarget, material: &Material) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         problems.unless(
@@ -127,7 +127,8 @@ impl PreparedLevel {
         self.work.workspace_bytes()
     }
 
-    /// Returns about how long the rate limit makes the preparation of all clients' files take; 0 without files or limit.
+    /// Estimates how long the rate limit makes the preparation of all clients' files take, in nanoseconds; 0
+    /// without files or limit.
     pub fn preparation_ns(&self) -> u64 {
         self.work.preparation_ns(&self.level)
     }

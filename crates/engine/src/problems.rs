@@ -1,7 +1,7 @@
 //! Problems of a document, collected so that all are reported at once, each with the path of its key.
 //!
-//! There is no validation library: the important rules compare keys or depend on the target, so a library would need
-//! functions for them too.
+//! No validation library is used, because the important rules compare keys or depend on the target and would
+//! still need functions.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,8 +10,7 @@ use std::fmt;
 /// Upper bound on every time in a document: one day.
 const MAX_LENGTH_S: f64 = 86_400.0;
 
-/// Problem of keys that contradict each other. The control plane explains the contradiction before it creates a
-/// document.
+/// Problem of contradicting keys. The control plane explains the contradiction before it creates a document.
 pub(crate) const CONTRADICTS: &str = "contradicts another key";
 
 /// Problems of one document, one per line.
@@ -37,7 +36,7 @@ impl Problems {
         self.bounded((0.0..=MAX_LENGTH_S).contains(&seconds), path);
     }
 
-    /// Parses the section at `path` of the document; returns None if the section is invalid.
+    /// Parses the section at `path` of the document. Returns None if the section is invalid.
     pub fn section<T: DeserializeOwned>(&mut self, path: &str, section: &Value) -> Option<T> {
         match serde_path_to_error::deserialize(section.clone()) {
             Ok(read) => Some(read),

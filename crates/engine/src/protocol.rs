@@ -15,10 +15,10 @@ pub struct Performed {
     pub bytes_read: u64,
     /// Application bytes passed on for writing.
     pub bytes_written: u64,
-    /// All bytes, as far as the protocol can see them, and connections. The connections of a session that outlives its
+    /// All bytes that the protocol can see, and connections. The connections of a session that outlives its
     /// operations are counted with the session.
     pub cost: Exchange,
-    /// Whether the session ended, and with it its state (open files).
+    /// Whether the session ended, and with it its state, such as open files.
     pub session_lost: bool,
 }
 
@@ -31,20 +31,20 @@ pub trait Protocol {
     /// Performs `op`, whose intended start is `start_ns` of the monotonic clock.
     fn perform(&mut self, op: &Self::Op, start_ns: u64) -> impl Future<Output = Performed>;
 
-    /// Returns the part of the last operation's time for which the rate limit delayed its further requests, in
+    /// Returns for how much of the last operation's time the rate limit delayed requests after its first, in
     /// nanoseconds.
     fn postponed_ns(&self) -> u64 {
         0
     }
 
-    /// Waits until `due_ns` while no operation is under way. Protocols with server-initiated messages handle them
-    /// meanwhile.
+    /// Waits until `due_ns` while no operation is in progress. Protocols with server-initiated messages
+    /// handle them meanwhile.
     fn idle_until(&mut self, executor: &Executor, due_ns: u64) -> impl Future<Output = ()> {
         executor.sleep_until(due_ns)
     }
 }
 
-/// A protocol in which one client may have several operations under way.
+/// A protocol in which one client may have several operations in progress.
 #[warn(missing_docs)]
 pub trait Overlapping: Protocol {
     /// Returns whether `op` may overlap others.
@@ -54,6 +54,7 @@ pub trait Overlapping: Protocol {
     /// has already ended.
     fn begin(&mut self, op: &Self::Op, due_ns: u64) -> impl Future<Output = Result<u64, Performed>>;
 
-    /// Waits until an operation under way ends. Each operation ends exactly once, even if its session is lost.
+    /// Waits until an operation in progress ends. Each operation ends exactly once, even if its session is
+    /// lost.
     fn ended(&mut self) -> impl Future<Output = (u64, Performed)>;
 }

@@ -1,4 +1,4 @@
-//! Live response times of a level: counts in buckets whose width is an eighth of their value.
+//! Live response times of a level, counted in buckets whose width is an eighth of their value.
 //!
 //! There is one writer and no lock. Final results use HDR histograms of the window instead.
 

@@ -12,13 +12,13 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of attempts to remove a workspace: a server may keep files of lost clients open for a while, or refuse some
-/// requests.
+/// Number of attempts to remove a workspace. A server may keep files of lost clients open for a while, or
+/// refuse some requests.
 const ATTEMPTS: u32 = 6;
 /// Pause after the first attempt. The pause doubles each time. All pauses together take three seconds.
 const FIRST_PAUSE_NS: u64 = 100_000_000;
 
-/// Repetitions of one request or removal outside of the measured load.
+/// Retries a request or removal outside of the measured load.
 pub(crate) struct Patience<'a> {
     executor: &'a Executor,
     /// Whether a failure may be temporary, so that another attempt may succeed.
@@ -54,7 +54,7 @@ pub struct LeftOver {
     pub share: String,
     /// Path of the workspace from the root of the share.
     pub directory: String,
-    /// The reason why the removal of the workspace failed. None: removal was not tried.
+    /// Why the removal of the workspace failed. None: removal was not tried.
     pub why: Option<String>,
 }
 
@@ -89,7 +89,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Removes each workspace, and repeats failed removals. `remover` creates a remover for each concurrent removal.
+    /// Removes each workspace, and retries failed removals. `remover` creates a remover for each concurrent
+    /// removal.
     pub(crate) fn remove<R>(&self, remover: impl Fn() -> R) -> Result<(), Failure>
     where
         R: AsyncFnMut(usize) -> Result<(), Failure> + 'static,
@@ -150,8 +151,8 @@ impl std::fmt::Debug for Removal {
 }
 
 impl Removal {
-    /// Starts a removal in a new thread. `remove` gets the progress and a deadline on the monotonic clock, `most_ns`
-    /// from now; it must end by the deadline, or earlier if the progress is stopped.
+    /// Starts a removal on a new thread. `remove` gets the progress and a deadline on the monotonic clock,
+    /// `most_ns` from now. It must end by the deadline, or earlier if the progress is stopped.
     pub(crate) fn start(
         workspaces: Workspaces,
         place: Place,
@@ -168,7 +169,7 @@ impl Removal {
                     thread_progress.note(client, failure);
                 }
             }
-            // The receiver is gone if the owner no longer waits for the result.
+            // The receiver is gone if the owner no longer waits for the end.
             let _ = sender.send(());
         });
         Self {
@@ -188,7 +189,8 @@ impl Removal {
     /// Waits for the end of the removal, for at most `timeout`. Returns whether it has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         if !self.is_over {
-            // A thread that panicked has ended, too. The workspaces that it has not removed count as left over.
+            // A thread that panicked has ended, too. The workspaces that it did not remove count as left
+            // over.
             self.is_over = self.ended.recv_timeout(timeout) != Err(RecvTimeoutError::Timeout);
         }
         self.is_over

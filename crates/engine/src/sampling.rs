@@ -1,12 +1,13 @@
-//! Sample of the reads whose content is checked.
+//! Selects the reads whose content is checked.
 
 use rand_xoshiro::rand_core::RngCore;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Makes the random stream for sampling differ from those for operations and delays.
+/// Distinguishes the random stream for sampling from those for operations and delays.
 pub(crate) const SAMPLING_STREAM: u64 = 0x7361_6d70_6c69_6e67;
 
-/// Selects a given share of all reads, with its own random stream, so that checks never change the workload.
+/// Selects a given share of all reads. It has its own random stream, so that checks never change the
+/// workload.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     below: u64,

@@ -1,5 +1,5 @@
-//! Parameters of a scenario step: commands of a user who works with files. `files/scenario.rs` performs the steps, and
-//! the control plane chooses them.
+//! Parameters of a scenario step: the commands of a user who works with files. `files/scenario.rs` performs
+//! the steps, which the control plane chooses.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub struct StreamsSpec {
     /// Prefix of the file names.
     pub name: String,
     pub writers: u32,
-    /// Clients that read the data that they wrote before the clock ran.
+    /// Number of clients that read what they wrote before the clock started.
     pub readers: u32,
     /// Size of each file, a multiple of the block.
     pub bytes: u64,
@@ -132,7 +132,7 @@ pub enum StepAction {
 pub struct StepSpec {
     pub action: StepAction,
     pub base: String,
-    /// Number of passes in one session, each of which is a level. 0: one pass, which is not a level.
+    /// Number of passes in one session, each of which is a level. 0: one pass that is not a level.
     pub passes: u32,
     /// The clients' st_blksize: write size of mkfile, and read and write size of other programs if above 128 KiB.
     pub block_bytes: u32,

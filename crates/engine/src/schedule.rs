@@ -1,18 +1,20 @@
 //! Open arrivals: times of requests that do not wait for answers, and their assignment to connections.
 //!
-//! Each client of a level is a separate source of arrivals, seeded by its number. So the arrivals don't depend on the
-//! distribution of clients to threads and processes. Independent Poisson sources add up to a Poisson process. Uniform
-//! sources take turns. All connections of an engine thread serve all of its arrivals: a free connection takes the next
-//! one, and waits for it if necessary. An arrival is therefore late only if no connection was free. Waiting arrivals
-//! are served in order (G/G/c, first come, first served).
+//! Each client of a level is a separate source of arrivals, seeded by its number, so the arrivals do not
+//! depend on the distribution of clients to threads and processes. Independent Poisson sources add up to a
+//! Poisson process. Uniform sources take turns. All connections of an engine thread serve all of its
+//! arrivals: a free connection takes the next one, and waits for it if necessary. An arrival is therefore
+//! late only if no connection was free. Waiting arrivals are served in order (G/G/c, first come, first
+//! served).
 //!
 //! Each arrival ends as done, failed, dropped (the queue was full) or overdue (due before the end of the
 //! level, but no connection took it).
 //!
-//! A limit on the request rate delays arrivals: one whose connection it holds back, and those behind it. So the schedule
-//! also keeps when each connection would be free without the limit. An arrival could have begun at the earliest of these
-//! times, or when it was due; the rest of its wait is the limit's. This is exact for one connection, and for requests
-//! that take equally long. Otherwise it may count too little: a request under way frees its place only when it ends.
+//! A limit on the request rate delays the arrival whose connection must pause, and those behind it. The
+//! schedule therefore also records when each connection would be free without the limit. An arrival could
+//! have begun at the earliest of these times, or when it was due if that is later. The limit caused the rest
+//! of its wait. This is exact for one connection, and for requests that take equally long. Otherwise it may
+//! attribute too little to the limit, because a request in progress frees its connection only when it ends.
 //!
 //! `client.rs` determines lateness. `tally.rs` has the counts.
 
@@ -60,7 +62,7 @@ impl Source {
     fn next_ns(&mut self, last_ns: u64) -> u64 {
         match self {
             Self::Poisson { mean_ns, random } => {
-                // Greater than 0 and at most 1, in steps of 2^-53.
+                // Greater than 0 and at most 1, a multiple of 2^-53.
                 let drawn = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
                 last_ns.saturating_add((-drawn.ln() * *mean_ns).round() as u64)
             }
@@ -99,10 +101,10 @@ pub(crate) struct Schedule {
     /// Arrivals that are due and wait for a connection.
     queue: VecDeque<u64>,
     most_waiting: usize,
-    /// Arrivals that a connection took and gave back.
+    /// Arrivals that a connection took and put back.
     returned: BinaryHeap<Reverse<u64>>,
-    /// When each connection without a request under way would have been free without the limit on the request rate.
-    /// None: there is no limit.
+    /// When each connection without a request in progress would have been free without the limit on the
+    /// request rate. None: there is no limit.
     unheld_ns: Option<BinaryHeap<Reverse<u64>>>,
     counts: ArrivalCounts,
 }
@@ -146,7 +148,7 @@ impl Schedule {
         }
     }
 
-    /// Takes the next arrival of all sources up to `until_ns`, relative to the start of the level.
+    /// Takes the next arrival of all sources, if it is due by `until_ns`, relative to the start of the level.
     fn arrive(&mut self, until_ns: u64) -> Option<u64> {
         let mut first = self.coming.peek_mut()?;
         let Reverse((due_ns, source)) = *first;
@@ -165,7 +167,7 @@ impl Schedule {
         Some(due_ns)
     }
 
-    /// Queues or drops the arrivals up to `until_ns`, because no connection was free for them.
+    /// Queues or drops the arrivals up to `until_ns` for which no connection was free.
     fn let_wait(&mut self, until_ns: u64) {
         while let Some(due_ns) = self.arrive(until_ns) {
             if self.queue.len() < self.most_waiting {
@@ -177,8 +179,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the arrival for a connection that is free at `now_ns`: the one that has waited longest, or else the next
-    /// future one. None: there are no more arrivals before the end of the level.
+    /// Returns the arrival for a connection that is free at `now_ns`: the one that has waited longest, or otherwise the
+    /// next one. Returns None if no arrivals are left before the end of the level.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<u64> {
         let now_ns = now_ns.saturating_sub(self.start_ns);
         self.let_wait(now_ns);
@@ -194,13 +196,13 @@ impl Schedule {
         due_ns.map(|due_ns| self.start_ns + due_ns)
     }
 
-    /// Gives back an arrival that was not started, because its connection left or the level ended.
+    /// Puts back an arrival that was not started, because its connection left or the level ended.
     pub(crate) fn give_back(&mut self, due_ns: u64) {
         self.returned.push(Reverse(due_ns.saturating_sub(self.start_ns)));
     }
 
-    /// Begins an arrival that was due at `due_ns` and had to wait until `ready_ns`. Returns for how much of this wait the
-    /// limit on the request rate is the cause.
+    /// Starts an arrival that was due at `due_ns` and had to wait until `ready_ns`. Returns for how much of
+    /// this wait the limit on the request rate was the cause, in nanoseconds.
     pub(crate) fn held_ns(&mut self, due_ns: u64, ready_ns: u64) -> u64 {
         let Some(unheld_ns) = &mut self.unheld_ns else {
             return 0;
@@ -209,19 +211,19 @@ impl Schedule {
         ready_ns.saturating_sub(due_ns.max(free_ns))
     }
 
-    /// Ends an arrival. `unheld_ns`: when its connection would be free without the limit on the request rate.
+    /// Ends an arrival. `unheld_ns`: when the connection would be free without the limit on the request rate.
     pub(crate) fn free(&mut self, unheld_ns: u64) {
         if let Some(all) = &mut self.unheld_ns {
             all.push(Reverse(unheld_ns));
         }
     }
 
-    /// Removes a connection without a request under way.
+    /// Removes a connection without a request in progress.
     pub(crate) fn leave(&mut self) {
         self.unheld_ns.as_mut().and_then(BinaryHeap::pop);
     }
 
-    /// Returns the counts of all arrivals. Call it once every connection is done.
+    /// Returns the counts of all arrivals. Call it once all connections are done.
     pub(crate) fn close(&mut self) -> ArrivalCounts {
         self.let_wait(self.length_ns);
         self.counts.overdue = (self.queue.len() + self.returned.len()) as u64;

@@ -1,5 +1,5 @@
-//! The document that describes a level. It is the only input from the control plane, and is parsed and checked once,
-//! here.
+//! The document that describes a level. It is the only input from the control plane, and is parsed and
+//! checked only here.
 //!
 //! The `target`, `workload` and `client` sections belong to the protocols (`kinds/`), which parse them.
 //! Secrets and blobs are passed separately and are not recorded.
@@ -37,7 +37,7 @@ pub struct WindowSpec {
 pub struct PartSpec {
     /// Number of the first client.
     pub client_offset: usize,
-    /// Distance between the starts of two runs.
+    /// Distance between the starts of consecutive runs.
     pub client_step: usize,
     /// Consecutive clients in a run.
     pub client_run: usize,
@@ -61,7 +61,7 @@ pub struct EngineSpec {
     pub cpus: Vec<usize>,
 }
 
-/// Condition for a level to start.
+/// What starts a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartRule {
@@ -87,7 +87,7 @@ pub struct LevelSpec {
     pub client: Value,
     /// Simulated client machines of the whole level.
     pub clients: usize,
-    /// Request streams per client.
+    /// Number of client threads per client.
     pub threads: usize,
     /// The part of the level that this process runs; None: all.
     pub part: Option<PartSpec>,
@@ -112,10 +112,10 @@ pub struct LevelSpec {
     #[serde(default)]
     pub start: StartRule,
     pub engine: EngineSpec,
-    /// CPU time that the generator wastes per operation, to test the effect of a slower generator.
+    /// CPU time that the generator wastes per operation, to test how a slower generator would affect results.
     #[serde(default)]
     pub added_cpu_ns: u32,
-    /// Number of a client thread's first operations in the digest; 0: no digest.
+    /// Number of operations of each client thread in its digest, from the first on; 0: no digest.
     #[serde(default)]
     pub digest_operations: u32,
 }

@@ -1,8 +1,9 @@
-//! Detects whether this process stood still under load: it was stopped by a signal, its machine was paused, or the
-//! clock was set.
+//! Detects whether this process stood still under load: it was stopped by a signal, its machine was paused,
+//! or the clock was set.
 //!
-//! A separate thread reads the clocks ten times per second and adds up its lateness. Time for which the thread was
-//! ready to run but had no CPU is not counted: a busy machine is not a stall. The run delay shows that time.
+//! A separate thread reads the clocks ten times per second and adds up its lateness. Time for which the
+//! thread was ready but had no CPU is not counted, because a busy machine is not a stall. The run delay shows
+//! that time.
 //!
 //! The control plane decides what a stall means for a level.
 
@@ -19,7 +20,7 @@ const LOOK_NS: u64 = 100_000_000;
 /// Normal lateness of a wakeup by the kernel or on a slow machine.
 const TOLERATED_NS: u64 = 100_000_000;
 
-/// Watches one load until its result is requested.
+/// Watches one level until the result is requested.
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     end: Sender<()>,
@@ -52,7 +53,7 @@ impl StallWatch {
         }
     }
 
-    /// Ends the watch, and returns how long the process stood still.
+    /// Ends the watch and returns how long the process stood still, in nanoseconds.
     pub(crate) fn stalled_ns(&mut self) -> u64 {
         if let Some(thread) = self.thread.take() {
             // Sending fails only if the thread has panicked. The stall is then unknown and counts as 0.
@@ -63,13 +64,13 @@ impl StallWatch {
     }
 }
 
-/// Readings of all clocks at one moment, and the total time for which the thread has waited for a CPU.
+/// Simultaneous readings of all clocks, and of the total time for which the thread has waited for a CPU.
 #[derive(Debug, Clone, Copy)]
 struct Clocks {
     monotonic_ns: u64,
     /// Time since boot, including the time for which the machine was suspended.
     boot_ns: u64,
-    /// Calendar time, which is corrected after a pause that the machine did not notice.
+    /// Calendar time, which is corrected after a pause that the machine did not detect.
     calendar_ns: u64,
     run_delay_ns: u64,
 }
@@ -84,7 +85,8 @@ impl Clocks {
         }
     }
 
-    /// Returns how long the process stood still between two readings that are normally `look_ns` apart.
+    /// Returns how long the process stood still between two readings that are normally `look_ns` apart, in
+    /// nanoseconds.
     fn stalled_since(&self, before: &Self, look_ns: u64) -> u64 {
         let passed_ns = self.monotonic_ns - before.monotonic_ns;
         let own_ns = look_ns + (self.run_delay_ns - before.run_delay_ns) + TOLERATED_NS;

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 
 /// Polling interval of `Start::wait`.
 const LOOK_NS: u64 = 1_000_000;
-/// Time from the readiness of all clients to the start. It is long enough for all threads to poll.
+/// Time between the readiness of all clients and the start, long enough for all threads to poll.
 const NOTICE_NS: u64 = 5_000_000;
 
-/// Barrier that sets the start once all clients have arrived.
+/// Barrier that sets the start time once all clients have arrived.
 #[derive(Debug)]
 pub(crate) struct Start {
     rule: StartRule,
@@ -30,8 +30,8 @@ impl Start {
         }
     }
 
-    /// Records that `count` clients are ready or never will be. The last client sets the start, unless a command sets
-    /// it.
+    /// Records that `count` clients are ready or never will be. The last client sets the start time, unless a
+    /// command does.
     pub(crate) fn arrive(&self, count: usize) {
         let last = self.missing.fetch_sub(count, Ordering::AcqRel) == count;
         if last && self.rule == StartRule::Ready {

@@ -1,11 +1,10 @@
 //! Counts of a level, as sent to the control plane: a versioned document whose parts can be merged in any
 //! order.
 //!
-//! Each figure is a field of one of these structures. Its attributes define how two parts merge
-//! (`merging.rs`) and its name in records; its doc comment is its row in docs/data-format.md.
-//! `tools/records.py` generates the records in Python from `schema`. Counting is in `counting.rs`. Histograms
-//! are HDR V2. Times are whole nanoseconds here and seconds in the document, so that a sum does not depend on
-//! its order.
+//! Each figure is a field of one of these structures. The field's attributes define its name in records and
+//! how two parts merge (`merging.rs`); its doc comment is its row in docs/data-format.md. `tools/records.py`
+//! generates the records in Python from `schema`. Counting is in `counting.rs`. Histograms are HDR V2. Times
+//! are whole nanoseconds here and seconds in the document, so that a sum does not depend on its order.
 
 use crate::break_tally::BreakTally;
 use crate::client_rows::{self, by_number, ClientTally};
@@ -27,7 +26,7 @@ pub const VERSION: u32 = 4;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct OperationTally {
-    /// The name of the class: "GET 223.gif", "read".
+    /// The name of the class, such as "GET 223.gif" or "read".
     #[merge(skip)]
     pub operation: String,
     /// Successes.
@@ -86,7 +85,7 @@ pub struct ErrorTally {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct CallTally {
-    /// The kind: "open".
+    /// The kind, such as "open".
     #[merge(skip)]
     pub call: String,
     /// Calls that succeeded and found or changed something.
@@ -102,7 +101,7 @@ pub struct CallTally {
 /// Requests of the protocol by its own names, from start to end of the level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 pub struct RequestTally {
-    /// The name: "CREATE", over S3 "GetObject".
+    /// The name, such as "CREATE", or "GetObject" over S3.
     #[merge(skip)]
     pub request: String,
     /// The number of these requests.
@@ -125,7 +124,7 @@ pub struct SessionTally {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Merge, JsonSchema)]
 #[merge(strategy = rule::sum)]
 pub struct HandshakeTally {
-    /// "TLS 1.3".
+    /// The version, such as "TLS 1.3".
     #[merge(skip)]
     pub version: String,
     /// The cipher suite, by its name in IANA's registry.
@@ -134,7 +133,7 @@ pub struct HandshakeTally {
     /// The group of the key exchange; null if only an earlier session's secret was used.
     #[merge(skip)]
     pub key_exchange: Option<String>,
-    /// The key of the server's certificate: "ECDSA P-256".
+    /// The key of the server's certificate, such as "ECDSA P-256".
     #[merge(skip)]
     pub key: String,
     /// Whether the handshakes resumed earlier sessions.
@@ -174,14 +173,15 @@ pub struct GeneratorTally {
     #[serde(rename = "loop_lag_hdr")]
     #[merge(strategy = rule::histogram)]
     pub loop_lag: Histogram,
-    /// Connections that waited for the generator, times seconds, in the window. Null, like the next column, if
-    /// clients wait in system calls, because the generator's time can't be separated from the calls' time.
+    /// Time for which connections waited for the generator in the window, summed over connections. Null, like
+    /// the next column, if clients wait in system calls, because the generator's time can't be separated from
+    /// the calls' time.
     #[serde(rename = "ready_work_s", with = "seconds_or_none")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::sum_of_known)]
     pub ready_work_ns: Option<u64>,
-    /// Engine threads that were ready but had no CPU, times seconds, in the window; null if the kernel does not
-    /// report it.
+    /// Time for which engine threads were ready but had no CPU in the window, summed over threads; null if
+    /// the kernel does not report it.
     #[serde(rename = "run_delay_s", with = "seconds_or_none")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::sum_of_known)]
@@ -283,8 +283,8 @@ pub struct LevelTally {
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::max)]
     pub under_way_longest_ns: u64,
-    /// Operations in flight, failures included, times seconds, in the window. Divided by the window, this is the
-    /// mean number of request streams that waited for an answer.
+    /// Time for which operations were in flight in the window, failures included, summed over operations.
+    /// Divided by the window, this is the mean number of operations in flight.
     #[serde(rename = "outstanding_s", with = "seconds")]
     #[schemars(with = "Option<f64>")]
     #[merge(strategy = rule::sum)]
@@ -300,7 +300,8 @@ pub struct LevelTally {
     /// One row per class of operation, in the workload's order.
     #[merge(strategy = rule::each)]
     pub by_operation: Vec<OperationTally>,
-    /// By client number. There may be very many, so they are packed behind the document (`client_rows.rs`).
+    /// One row per client, by number. There may be very many, so they are packed behind the document
+    /// (`client_rows.rs`).
     #[serde(skip)]
     #[merge(strategy = client_rows::together)]
     pub by_client: Vec<ClientTally>,
@@ -372,7 +373,7 @@ pub fn schema() -> Value {
     struct Counted {
         #[serde(flatten)]
         tally: LevelTally,
-        /// Each client.
+        /// The rows of clients.
         by_client: Vec<ClientTally>,
     }
     schema_for!(Counted).to_value()
@@ -387,7 +388,7 @@ impl LevelTally {
         }
     }
 
-    /// Sets the sums over classes and clients, for the counts of one thread.
+    /// Sets the totals over classes and clients, for the counts of one thread.
     pub(crate) fn set_sums(&mut self) {
         let left = self.by_client.iter().filter(|client| client.left_at_ns.is_some());
         self.clients_participating = self.clients_planned.saturating_sub(left.count() as u64);
@@ -423,8 +424,8 @@ impl LevelTally {
         Ok(tally)
     }
 
-    /// Merges the parts of one level, as `to_bytes` wrote them, in any order. Sorts the rows of clients once
-    /// at the end: a thousand nodes have millions.
+    /// Merges the parts of one level, as `to_bytes` wrote them, in any order. Sorts the rows of clients only
+    /// once at the end, because a thousand nodes have millions.
     ///
     /// # Errors
     /// A part is not a tally that this version can read, or the parts do not belong to one level.
@@ -491,7 +492,7 @@ impl Keyed for ErrorTally {
 }
 
 impl Merge for ErrorTally {
-    /// Keeps the earliest example; if two have the same time, the first in order of their text.
+    /// Keeps the earliest example. If two have the same time, keeps the one whose text sorts first.
     fn merge(&mut self, mut other: Self) {
         let of = |row: &Self| {
             (

@@ -1,6 +1,6 @@
-//! The workspaces on a server across levels, independent of the protocol. This module records which workspaces exist,
-//! so that they can always be removed. It also records the expected contents of their files, so that data of earlier
-//! levels can be checked.
+//! The workspaces on a server across levels, independent of the protocol. This module records which
+//! workspaces exist, so that they can always be removed, and the expected contents of their files, so that
+//! data of earlier levels can be checked.
 
 use dyno_workload::{Ledger, ObjectLedger};
 use std::collections::hash_map::RandomState;
@@ -29,7 +29,7 @@ struct Known {
     objects: HashMap<(usize, usize), ObjectLedger>,
     /// Whether a client has begun to put the objects that all clients share.
     shared_begun: bool,
-    /// Clients whose workspaces were begun and have not been removed completely.
+    /// Clients whose workspaces were started and have not been removed completely.
     standing: BTreeSet<usize>,
     begun: bool,
 }
@@ -72,7 +72,7 @@ impl Workspaces {
         self.known().standing.iter().copied().collect()
     }
 
-    /// Returns whether any workspace was ever begun, even if all are removed by now.
+    /// Returns whether any workspace was ever started, even if all have been removed.
     pub fn begun(&self) -> bool {
         self.known().begun
     }

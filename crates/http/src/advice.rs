@@ -1,5 +1,5 @@
-//! Hints for servers that gave no usable answer: a table of failures and circumstances. Failures under load
-//! are counted instead.
+//! Hints for servers that gave no usable answer, from a table of failures and circumstances. Failures under
+//! load are only counted.
 
 mod status;
 mod tls;
@@ -71,26 +71,26 @@ impl Case {
 
     /// Returns whether the size of the request's head is the probable cause.
     fn may_refuse_head(&self) -> bool {
-        // 11 is ENHANCE_YOUR_CALM.
+        // HTTP/2 code 11 is ENHANCE_YOUR_CALM.
         let refused = matches!(self.status, 400 | 413 | 502) || self.http2_code == 11;
-        // A server that answers other requests knows the host and speaks the protocol.
+        // A server that answers other requests knows the host and speaks HTTP.
         let asking = &self.is.asking;
         let is_apart = self.status == 400 && self.is.answers_others && asking.is_notable();
         refused && asking.is_large() || is_apart
     }
 
-    /// Returns whether the requests name no site, so that the server may not know their host.
+    /// Returns whether the requests name no site: the server may not know their host.
     fn names_no_site(&self) -> bool {
         (self.is.is_address || self.is.is_localhost) && !self.is.asking.has_host && !self.is.answers_others
     }
 
-    /// Returns whether the connection ended without one byte of an answer.
+    /// Returns whether the connection ended before the first byte of an answer.
     fn ends_silently(&self) -> bool {
         self.table == SILENCE || self.fault == Fault::ConnectionReset
     }
 }
 
-/// Returns the name of the response header that explains a failure in more detail.
+/// Returns the response header that explains a failure in more detail, or None.
 #[must_use]
 pub fn explaining(failure: &Failure) -> Option<&'static str> {
     let Detail::Status(status) = failure.detail else {
@@ -114,7 +114,7 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     rows.find(|(fits, _)| fits(&case)).map(|(_, hint)| *hint)
 }
 
-/// Returns a sentence on the size of the request's head if it is, or may be, the cause of a failure.
+/// Returns a sentence on the size of the request's head if the size caused, or may have caused, the failure.
 #[must_use]
 pub fn size_of_head(failure: &Failure, is: &Circumstances) -> Option<String> {
     let (case, bytes) = (Case::new(failure, is), is.asking.head_bytes);

@@ -10,7 +10,7 @@ use dyno_net::tls::ClientCertificate;
 pub struct Circumstances {
     pub tls: bool,
     pub http2: bool,
-    /// The server asked for a client certificate.
+    /// The server requested a client certificate.
     pub certificate_asked: bool,
     pub has_certificate: bool,
     pub certificate: ClientCertificate,
@@ -28,7 +28,7 @@ pub struct Circumstances {
     pub redirects_to_itself: bool,
     /// The server answered other requests of the level without error.
     pub answers_others: bool,
-    /// Authentication scheme that the server asks for with status 401.
+    /// Authentication scheme that the server requested with status 401.
     pub challenge: Challenge,
     pub asking: Asking,
 }
@@ -38,9 +38,9 @@ pub struct Circumstances {
 #[allow(clippy::struct_excessive_bools)] // Each flag is an independent fact.
 pub struct Asking {
     pub is_head: bool,
-    /// The requests ask the server to change something.
+    /// The requests are meant to change something on the server.
     pub to_change: bool,
-    /// The requests ask for a content coding.
+    /// The requests accept a content coding.
     pub for_coding: bool,
     /// The requests have the header Authorization.
     pub has_credentials: bool,
@@ -80,13 +80,13 @@ impl Asking {
         self.head_bytes > LARGE_BYTES
     }
 
-    /// Returns whether the head of the requests may exceed a limit that a server was set to.
+    /// Returns whether the head of the requests may exceed a limit in the server's configuration.
     pub(crate) fn is_notable(&self) -> bool {
         self.head_bytes > NOTABLE_BYTES
     }
 }
 
-/// Authentication schemes that the server asks for, reduced to those that `--auth` supports.
+/// Authentication schemes that the server requests, reduced to those that `--auth` supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Challenge {
     /// Not known, or both basic and bearer.
@@ -99,7 +99,7 @@ pub enum Challenge {
 }
 
 impl Challenge {
-    /// Returns the challenge for the scheme names that `schemes` returned, separated by commas.
+    /// Returns the challenge for scheme names separated by commas, as `schemes` finds them.
     #[must_use]
     pub fn of(names: &str) -> Self {
         let has = |wanted: &str| names.split(", ").any(|name| name.eq_ignore_ascii_case(wanted));

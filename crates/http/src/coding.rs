@@ -1,8 +1,9 @@
 //! Checks that a body can be decoded from its content coding (RFC 9110, section 8.4). The output is counted
 //! and discarded.
 //!
-//! A body is hostile input, so its output and its decoder's memory are bounded. The codings are gzip, deflate
-//! (with or without zlib's frame) and br. Bodies in another coding, or in several codings, are not checked.
+//! A body is hostile input, so the output and the decoder's memory are limited. Supported codings are gzip,
+//! deflate (with or without zlib's frame) and br. Bodies in another coding, or in several codings, are not
+//! checked.
 
 use crate::response::Body;
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
@@ -12,7 +13,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use std::fmt;
 use std::io::{self, Write};
 
-/// Maximum size of a decoded body. The check of a larger one stops, because 1 KB can decode to 1 MB.
+/// Maximum size of a decoded body. Checking stops at this size, because 1 KB can decode to 1 MB.
 pub const MOST_DECODED_BYTES: u64 = 16 << 20;
 
 const PART_BYTES: usize = 8 * 1024;
@@ -28,7 +29,7 @@ named_enum! {
     }
 }
 
-/// Number of the text on a body that is labelled gzip and does not begin as gzip does.
+/// Status for a body that is labelled gzip but does not begin like gzip.
 pub(crate) const NOT_GZIP: u32 = 3;
 /// First two bytes of gzip (RFC 1952, section 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -57,7 +58,7 @@ pub fn asks_coding(fields: &[(String, String)]) -> bool {
 #[derive(Debug, Default)]
 pub struct ContentCheck {
     state: State,
-    /// First two bytes of the body, and how many of them have come.
+    /// First two bytes of the body, and how many of them have arrived.
     first: ([u8; 2], usize),
 }
 
@@ -73,7 +74,7 @@ enum State {
 }
 
 impl ContentCheck {
-    /// Returns the result for a complete body, or None if it has no content coding. `status` is that of the
+    /// Returns the result for a complete body, or None if it has no content coding. `status`: status of the
     /// response.
     ///
     /// # Errors
@@ -172,7 +173,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the failure for a body with these first bytes, of which `seen` have come.
+    /// Returns the failure for a body of which these first `seen` bytes have arrived.
     fn failure(&self, (first, seen): ([u8; 2], usize)) -> Failure {
         let is_foreign = seen == first.len() && first != GZIP_MAGIC;
         let code = match self.decoded() {
@@ -239,7 +240,7 @@ impl Write for Counter {
     }
 }
 
-/// Decodes deflate. The first two bytes show whether the data have a zlib header (RFC 1950, section 2.2).
+/// Decodes deflate. The first two bytes show whether there is a zlib header (RFC 1950, section 2.2).
 #[derive(Default)]
 struct Inflater {
     first: Vec<u8>,

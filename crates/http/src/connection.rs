@@ -1,5 +1,5 @@
-//! The connection of one client thread: established when needed, kept if both sides agree, and established again if
-//! lost.
+//! The connection of one client thread: established when needed, kept open if both sides agree, and
+//! re-established if lost.
 
 use crate::coding::Decoded;
 use crate::failures::{idle_close, silent};
@@ -15,8 +15,8 @@ use std::rc::Rc;
 /// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
 
-/// Idle time at which a close by the server counts as its keep-alive timeout. Servers set this timeout in whole
-/// seconds.
+/// Minimum idle time after which a close by the server counts as its keep-alive timeout. Servers set this
+/// timeout in whole seconds.
 const LEAST_IDLE_NS: u64 = NS_PER_S / 2;
 
 /// How the clients of a level use connections.
@@ -28,7 +28,7 @@ pub struct Connecting {
     pub reset: bool,
     /// Repeat a request if the server closed the idle connection while the request was sent.
     pub repeat: bool,
-    /// Limit from the intended start to the last byte.
+    /// Maximum time from the intended start to the last byte.
     pub timeout_ns: u64,
 }
 
@@ -37,9 +37,9 @@ pub struct Connecting {
 pub struct Streams {
     /// All opened streams.
     pub opened: u32,
-    /// Streams that the server refused unprocessed (REFUSED_STREAM).
+    /// Streams that the server refused without processing (REFUSED_STREAM).
     pub refused: u32,
-    /// Streams above the last one that a GOAWAY of the server accepted.
+    /// Streams above the last stream that the server's GOAWAY accepted.
     pub above_goaway: u32,
 }
 
@@ -56,17 +56,17 @@ impl Streams {
 /// Cost of one exchange, successful or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// Heads, framing and body.
+    /// Bytes of heads, framing and body.
     pub received_bytes: u64,
     pub body_bytes: u64,
-    /// Requests, including repeated ones.
+    /// Bytes of requests, including repeated ones.
     pub sent_bytes: u64,
     /// Time to establish the last connection; None if none was established.
     pub connect_ns: Option<u64>,
     pub connections: u32,
     /// HTTP/2 streams.
     pub streams: Streams,
-    /// TLS handshake of the last connection; None if none was established, or without TLS.
+    /// TLS handshake of the last connection; None if none was established, or if it has no TLS.
     pub handshake: Option<Handshake>,
     /// Whether a new connection was established because the server had closed the idle one.
     pub reconnected: bool,
@@ -186,7 +186,7 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Drops the kept connection if it has ended. Returns whether it has. A server may close only its sending
-    /// direction and continue to read: a request would then get no response and look like a stall.
+    /// direction and continue to read: a request would then get no response, which would look like a stall.
     fn drop_ended_connection(&mut self) -> Result<bool, Failure> {
         let idle = self.stream.as_mut().map_or(Idle::Quiet, Stream::after_idling);
         if idle != Idle::Quiet {

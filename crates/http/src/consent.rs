@@ -127,7 +127,7 @@ impl Target {
         self.trust.is_some()
     }
 
-    /// Returns whether a Location header leads to the target's URL.
+    /// Returns whether a Location header refers to the target's URL.
     #[must_use]
     pub fn is_at(&self, location: &str) -> bool {
         let scheme = if self.is_secure() { "https://" } else { "http://" };
@@ -208,7 +208,7 @@ impl Target {
             server_name: self.server_name().to_owned(),
             identity: self.identity.clone(),
         };
-        // `Target::open` has refused names that no certificate can contain.
+        // `Target::open` has rejected names that no certificate can contain.
         TlsClient::new(&options).ok()
     }
 
@@ -265,14 +265,13 @@ impl Trusting {
     }
 }
 
-/// Parts of a URL.
 struct Parts {
     secure: bool,
     host: String,
     path: String,
 }
 
-/// Splits `http[s]://host[:port][/path]` into host and path. Refuses parts that could change the meaning of a
+/// Splits `http[s]://host[:port][/path]` into host and path. Rejects parts that could change the meaning of a
 /// request.
 fn split_url(url: &str) -> Result<Parts, TargetError> {
     let refuse = |why: &str| Err(TargetError::Url(format!("{url:?}: {why}")));

@@ -23,21 +23,22 @@ pub trait Conversation {
     /// Returns whether an exchange may be opened now.
     fn has_room(&self) -> bool;
 
-    /// Returns how many concurrent exchanges the server allows, if it has announced a limit.
+    /// Returns the maximum number of concurrent exchanges that the server has announced, or None.
     fn announced_room(&self) -> Option<u32> {
         None
     }
 
-    /// Sets how many exchanges the server allowed on the previous connection. It is the limit until the
-    /// server states one.
+    /// Sets the maximum number of concurrent exchanges, as on the previous connection, until the server
+    /// announces it.
     fn expect_room(&mut self, _room: u32) {}
 
-    /// Returns whether the server has taken a request on this connection, although it left later ones unprocessed.
+    /// Returns whether the server has accepted a request on this connection, although it left later ones
+    /// unprocessed.
     fn has_taken_some(&self) -> bool {
         true
     }
 
-    /// Returns whether an exchange that the server left unprocessed has ended and was not taken.
+    /// Returns whether an exchange that the server left unprocessed has ended and its result was not taken.
     fn has_unprocessed(&self) -> bool;
 
     /// Number of unfinished exchanges.
@@ -78,7 +79,7 @@ pub trait Conversation {
     /// Announces that the connection will be closed.
     fn say_goodbye(&mut self) {}
 
-    /// Reports that all of `outgoing` was sent.
+    /// Notes that all of `outgoing` was sent.
     fn all_sent(&mut self) {}
 
     /// Returns the bytes to send. The caller removes what it sent.

@@ -1,8 +1,8 @@
-//! Failures of responses, with the details that their hints depend on.
+//! Failures of responses, with details for their hints.
 
 use dyno_measure::{Detail, Failure, Fault, StatusTable, NS_PER_S};
 
-/// Detail of a response that is late: the bytes of the body that arrived, at most 4 GiB.
+/// Detail of a late response: the bytes of the body that arrived, at most 4 GiB.
 static BEGUN: StatusTable = StatusTable {
     name: "HTTP begun",
     write: |code, formatter| write!(formatter, "the head and {code} bytes of the body arrived"),
@@ -24,7 +24,7 @@ pub(crate) fn begun_and_late(body_bytes: u64, declared: Option<u64>) -> Failure 
     }
 }
 
-/// For bytes after a response without a body: the status of that response; 0 if it answers HEAD.
+/// Detail of bytes after a response without a body: the status of that response; 0 if it answers HEAD.
 static NO_BODY: StatusTable = StatusTable {
     name: BODILESS,
     write: |code, formatter| match code {

@@ -1,5 +1,5 @@
-//! One GET outside of load: to ask for consent, to check a server, or to prove which server answers. Uses the sockets,
-//! parser and limits of the load, and one deadline.
+//! One GET outside of load: to read the consent, to check a server, or to prove which server answers. Uses
+//! the sockets, parser and limits of the load, and one deadline.
 
 use crate::consent::Target;
 use crate::conversation::Conversation;
@@ -152,8 +152,7 @@ async fn ask_http1(
         {
             return Ok(beginning.answer(head.status));
         }
-        // Check the time here: a server that sends as fast as it is read never lets the loop check the
-        // deadline.
+        // Check the time here: if a server sends as fast as it is read, the loop never checks the deadline.
         if monotonic_ns() >= deadline_ns {
             return Err(Fault::ResponseTimeout.into());
         }

@@ -26,7 +26,7 @@ pub struct Head {
     redirect: Redirect,
 }
 
-/// What a redirect probably asks for, according to its head.
+/// Probable meaning of a redirect, according to its head.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Redirect {
     #[default]
@@ -37,7 +37,7 @@ pub enum Redirect {
 }
 
 impl Redirect {
-    /// Reads one header of a redirect. A log-in page takes precedence over a cookie.
+    /// Evaluates one header of a redirect. A log-in page takes precedence over a cookie.
     pub fn read(&mut self, name: &[u8], value: &[u8]) {
         match name.len() {
             8 if name.eq_ignore_ascii_case(b"location") && is_log_in(value) => *self = Self::LogIn,
@@ -51,10 +51,10 @@ pub(crate) fn is_redirect(status: u32) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// Bit position of the redirect's kind in the code of a failure; the status is below it.
+/// Bit position of the redirect's kind in a failure's code. The status is below it.
 const REDIRECT_SHIFT: u32 = 16;
 
-/// Returns the status in the code of a failure, and whether it redirects to a log-in page or sets a cookie.
+/// Splits a failure's code into the status and the kind of redirect.
 pub(crate) fn status_of(code: u32) -> (u32, Redirect) {
     let redirect = match code >> REDIRECT_SHIFT {
         1 => Redirect::LogIn,
@@ -93,7 +93,7 @@ static RULES: StatusTable = StatusTable {
     write: Broken::write_rule,
 };
 
-/// Reason for refusing a response that may be valid, but is not supported.
+/// Reasons for rejecting a response that may be valid but is not supported.
 static UNSUPPORTED: StatusTable = StatusTable {
     name: UNSUPPORTED_CODING,
     write: |_, formatter| {
@@ -117,7 +117,7 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// Returns the length in a Content-Length field: digits, possibly repeated with the same value, as in joined
-/// fields (RFC 9110, section 8.6). `before`: length from an earlier field.
+/// fields (RFC 9110, section 8.6). `before`: length in an earlier field.
 pub(crate) fn content_length(value: &[u8], before: Option<u64>) -> Option<u64> {
     let mut values = value
         .split(|byte| *byte == b',')
@@ -150,14 +150,14 @@ impl Head {
         }
     }
 
-    /// Returns the status code and the redirect's kind as the detail of a failure.
+    /// Returns the status and the redirect's kind as a failure's detail.
     pub fn detail(&self) -> Detail {
         Detail::Status(STATUS_CODES.status(u32::from(self.status) | (self.redirect as u32) << REDIRECT_SHIFT))
     }
 }
 
-/// Parses one head at the start of `data`. Returns the result of `read`, which gets the head and its length,
-/// or None if the head is incomplete.
+/// Parses one head at the start of `data` and passes it with its length to `read`. Returns the result of
+/// `read`, or None if the head is incomplete.
 fn parsed<T>(
     data: &[u8],
     most_fields: usize,
@@ -239,7 +239,7 @@ struct Fields {
     redirect: Redirect,
 }
 
-/// Returns whether a Location looks like that of a log-in page.
+/// Returns whether a Location looks like a log-in page.
 fn is_log_in(location: &[u8]) -> bool {
     let has = |word: &&[u8]| {
         let mut parts = location.windows(word.len());
@@ -269,7 +269,7 @@ impl Fields {
                     fields.length = Some(length.ok_or(Broken::Length)?);
                 }
                 17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    // The request has no `TE` field, so it asks for no other coding than a single `chunked`.
+                    // The request has no `TE` field, so it accepts no coding except a single `chunked`.
                     if fields.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                         return Err(Failure {
                             fault: Fault::MalformedHead,
@@ -299,8 +299,8 @@ impl Fields {
         !self.close && (version == 1 || self.keep_alive)
     }
 
-    /// Applies RFC 9112, section 6.3. Refuses Content-Length together with chunked, because the combination makes
-    /// response smuggling possible.
+    /// Applies RFC 9112, section 6.3. Rejects Content-Length together with chunked, because the combination
+    /// makes response smuggling possible.
     fn framing(&self, status: u16, version: u8) -> Result<Framing, Failure> {
         match (status, self.chunked, self.length) {
             (101, ..) => Err(Broken::Switch.into()),

@@ -1,10 +1,10 @@
-//! HTTP/1.0, 1.1 and 2 client for load: requests are built beforehand, responses are read completely and
-//! judged.
+//! HTTP/1.0, 1.1 and 2 client for load: requests are built in advance, responses are read completely and
+//! checked.
 //!
-//! `response` is the parser. It is fuzzed, because all server input is treated as hostile. `connection` runs it over a
-//! stream: TCP, TLS (`tls.rs`) or another `Transport`. `consent` proves that the host consents to load, `get` sends a
-//! single request outside of load, `advice` has hints, `coding` checks content codings. The client follows no redirects
-//! and keeps no cookies. The engine checks the contents.
+//! `response` is the parser. It is fuzzed, because all server input is treated as hostile. `connection` runs
+//! it over a stream: TCP, TLS (`tls.rs`) or another `Transport`. `consent` proves that the host consents to
+//! load, `get` sends a single request outside of load, `advice` returns hints, `coding` checks content
+//! codings. The client follows no redirects and keeps no cookies. The engine checks the contents.
 
 mod advice;
 mod circumstances;

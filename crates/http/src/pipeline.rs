@@ -89,7 +89,7 @@ impl<B: Body> Pipeline<B> {
         }
     }
 
-    /// Completes the first exchange in the queue.
+    /// Completes the first exchange in the queue, which was answered.
     fn answered(&mut self) {
         let (Some(Turn { place, .. }), Some(head)) = (self.order.pop_front(), self.reader.head()) else {
             return;
@@ -105,8 +105,8 @@ impl<B: Body> Pipeline<B> {
         }
     }
 
-    /// Makes surplus bytes the failure of the response before them, which was answered by the same bytes. Returns
-    /// whether they are.
+    /// Gives surplus bytes as a failure to the response before them, if the same input answered it. Returns
+    /// whether it did.
     fn blame(&mut self, place: usize, surplus: Failure) -> bool {
         let pending = self.exchanges[place].as_mut();
         let outcome = pending.and_then(|pending| pending.outcome.as_mut());
@@ -326,7 +326,7 @@ mod tests {
         finished.into_iter().map(&mut take).collect()
     }
 
-    /// Opens a pipeline with requests, HEAD or GET.
+    /// Opens a pipeline and sends this number of requests, HEAD or GET.
     fn asking(is_head: bool, requests: usize) -> Pipeline<Text> {
         let mut pipeline = Pipeline::new(Limits::default());
         for _ in 0..requests {
@@ -429,7 +429,7 @@ mod tests {
                 assert_eq!(failure.fault, Fault::ExcessData);
                 assert!(failure.to_string().contains(said), "{failure}");
             };
-            // With the only response, it is nobody else's failure.
+            // With a single response, the failure belongs to that response.
             let mut alone = asking(is_head, 1);
             alone.feed(head.as_bytes()).expect("the response has the failure");
             failed(&mut alone, 0);

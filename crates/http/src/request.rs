@@ -4,7 +4,7 @@
 pub enum Version {
     /// RFC 1945. The connection ends after the response unless both sides ask for keep-alive.
     Http10,
-    /// RFC 9112. The connection persists unless a side says `close`.
+    /// RFC 9112. The connection persists unless a side sends `close`.
     Http11,
 }
 
@@ -63,7 +63,7 @@ const IDEMPOTENT: [&str; 10] = [
     "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH", "QUERY",
 ];
 
-/// Fields that control framing or the connection, with the setting that determines them.
+/// Fields that control framing or the connection, and the setting that determines each.
 const OURS: [(&str, &str); 7] = [
     (
         "connection",
@@ -98,7 +98,7 @@ impl Shape {
         IDEMPOTENT.contains(&self.method.as_str())
     }
 
-    /// Returns why the request cannot be sent, one sentence per problem.
+    /// Returns the reasons why the request cannot be sent, one sentence each.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         if !is_method(&self.method) {
@@ -163,7 +163,7 @@ impl RequestStyle {
             .into_boxed_slice()
     }
 
-    /// Returns the request line and the headers of a request, with the empty line behind them.
+    /// Returns the request line and the headers, followed by the empty line.
     pub fn head(&self, path: &str, shape: &Shape) -> String {
         let version = self.version.number();
         let connection = self.version.connection(self.keep_alive);

@@ -32,7 +32,7 @@ impl Default for Limits {
 
 /// Receives the contents of a response.
 pub trait Body {
-    /// Returns whether `field` is to be called for the final head. Usually false under load.
+    /// Returns whether to call `field` for the final head. Usually false under load.
     fn wants_fields(&mut self) -> bool {
         false
     }
@@ -144,7 +144,7 @@ pub struct ResponseReader {
     surplus: usize,
     /// Whether the response answers HEAD.
     answers_head: bool,
-    /// Failure of bytes that are no response, if the previous response on the connection has no body.
+    /// Failure of bytes that are not a response, if the previous response on the connection has no body.
     before: Option<Failure>,
 }
 
@@ -278,7 +278,7 @@ impl ResponseReader {
             }
             State::Done => Ok(()),
             State::Head => {
-                // A head in small pieces may not have been parsed since the last one.
+                // A head in small pieces may not have been parsed since its last piece.
                 let held = std::mem::take(&mut self.partial);
                 self.feed_head(&held, body)?;
                 match self.state {
@@ -445,8 +445,8 @@ fn begins_no_response(data: &[u8]) -> bool {
     data[..known] != BEGINNING[..known]
 }
 
-/// Passes a part to `body` if it is not empty. Heads often arrive without a part of the body, so empty parts
-/// would make a body look divided.
+/// Passes a part to `body` if it is not empty. Heads often arrive without body bytes, and an empty part would
+/// make the body look divided.
 fn pass_part(data: &[u8], body: &mut impl Body) {
     if !data.is_empty() {
         body.part(data, false);
@@ -455,7 +455,7 @@ fn pass_part(data: &[u8], body: &mut impl Body) {
 
 impl ChunkState {
     /// Returns the state after one byte outside chunk data, or None after the body's last byte. Accepts a
-    /// bare LF as a line end; refuses CR without LF (RFC 9112, section 2.2).
+    /// bare LF as a line end; rejects CR without LF (RFC 9112, section 2.2).
     fn step(self, byte: u8) -> Result<Option<Self>, Failure> {
         let next = match self {
             Self::Size {

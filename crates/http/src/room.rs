@@ -1,4 +1,4 @@
-//! First-come, first-served queue of client threads that wait for room on a connection.
+//! First-come, first-served queue of client threads that wait for a free place on a connection.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

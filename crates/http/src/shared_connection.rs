@@ -20,8 +20,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Number of receive calls after which a driver yields although more bytes are available.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Maximum repetitions of a request that the server declared unprocessed (RFC 9113, section 8.7), without those on
-/// connections on which it took others.
+/// Maximum repetitions of a request that the server declared unprocessed (RFC 9113, section 8.7). Repetitions
+/// on connections on which it took other requests do not count.
 const MOST_REPEATS: u32 = 10;
 const NO_DEADLINE: u64 = u64::MAX;
 
@@ -36,12 +36,12 @@ pub struct SharedConnection<T: Transport, C> {
     /// None while a connection is being established.
     transport: Cell<Option<T>>,
     current: RefCell<Option<Rc<Shared<C>>>>,
-    /// The last connection that stopped taking requests, while it may have left some unprocessed.
+    /// The last connection that stopped taking requests and may have left some unprocessed.
     last: RefCell<Option<Rc<Shared<C>>>>,
     users: Cell<usize>,
     /// Whether the last connection ended without outstanding requests.
     ended_idle: Cell<bool>,
-    /// Error of the server while no request was outstanding. It is counted for the next request.
+    /// Failure that the server caused while no request was outstanding. It is counted for the next request.
     owed: Cell<Option<Failure>>,
     /// Number of concurrent exchanges that the last connection allowed.
     room: Cell<Option<u32>>,
@@ -109,7 +109,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         }
     }
 
-    /// Returns the current connection, or starts a new one. Also returns whether it is new.
+    /// Returns the current connection, or starts one. Also returns whether it is new.
     fn connection(self: &Rc<Self>, start_ns: u64) -> (Rc<Shared<C>>, bool) {
         if let Some(shared) = &*self.current.borrow() {
             return (shared.clone(), false);
@@ -236,7 +236,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         arrival
     }
 
-    /// Stops the opening of streams on a connection.
+    /// Stops opening streams on a connection.
     fn retire(&self, shared: &Rc<Shared<C>>) {
         shared.retired.set(true);
         let is_current = self
@@ -252,8 +252,8 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         shared.wake_driver();
     }
 
-    /// Returns whether requests that the last connection left unprocessed were not sent again. They go before new ones, or a
-    /// server that takes few requests per connection may never take them.
+    /// Returns whether requests that the last connection left unprocessed must still be sent again. They
+    /// precede new ones; otherwise a server that takes few requests per connection may never take them.
     fn owes_repeats(&self) -> bool {
         let mut last = self.last.borrow_mut();
         let owes = last
@@ -265,14 +265,14 @@ impl<T: Transport + 'static, C: Conversation + 'static> SharedConnection<T, C> {
         owes
     }
 
-    /// Handles the end of the connection: fails open streams, or keeps the failure for the next request.
+    /// Handles the end of the connection: fails its open streams, or stores the failure for the next request.
     fn end(&self, shared: &Rc<Shared<C>>, failure: Option<Failure>) {
         let was_retired = shared.retired.get();
         self.retire(shared);
         let active = shared.session.borrow().active();
         match failure {
             Some(failure) if active > 0 => shared.session.borrow_mut().fail_all(failure),
-            // A server may close an idle connection, or one whose end it announced.
+            // A server may close a connection that is idle, or whose end it announced.
             Some(failure) if ends_idly(&failure) => self.ended_idle.set(!was_retired),
             Some(failure) => self.owed.set(Some(failure)),
             None => {}
@@ -404,7 +404,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
                 Again::Never => 0,
                 Again::Once => 1,
                 Again::Unprocessed => MOST_REPEATS,
-                // Each such connection serves a request, so this ends, at the latest with the deadline.
+                // Each such connection serves a request, so the loop ends, at the latest at the deadline.
                 Again::PassedOver => continue,
             };
             if repeats >= most {
@@ -426,7 +426,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
         C::Body: Default,
     {
         let begun = poll_fn(|context| {
-            // The threads that send their requests again were woken, too.
+            // The threads that send their requests again were also woken.
             if std::mem::take(&mut is_new) && self.shared_connection.owes_repeats() {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -467,7 +467,7 @@ impl<T: Transport + 'static, C: Conversation + 'static> StreamClient<T, C> {
                     Again::Unprocessed
                 }
             }
-            // The server was just closing an idle connection.
+            // The server was closing an idle connection.
             _ if closed_idly => Again::Once,
             _ => Again::Never,
         };
@@ -568,7 +568,7 @@ enum Again {
     Once,
     /// The server declared that it did not process the request.
     Unprocessed,
-    /// The same, on a connection on which it took other requests.
+    /// The server did not process the request, but took others on this connection.
     PassedOver,
 }
 
@@ -576,7 +576,7 @@ enum Again {
 struct Begun<C> {
     shared: Rc<Shared<C>>,
     place: usize,
-    /// Whether the connection was made for this stream.
+    /// Whether the connection was established for this stream.
     made: bool,
     /// Whether the connection has answered before.
     reused: bool,

@@ -1,6 +1,6 @@
 //! The interface between HTTP and the layer below, and plain TCP as its implementation.
 //!
-//! A `Transport` makes the streams of one client thread. Each implementation decides what to reuse between
+//! A `Transport` opens the streams of one client thread. Each implementation decides what to reuse between
 //! them: plain TCP on loopback reuses sockets (`Dialer::retire`). TLS is in `tls.rs`.
 
 use crate::response::Progress;
@@ -20,7 +20,6 @@ const PARTS_AT_ONCE: usize = 8;
 /// Result of one receive call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// Nothing has arrived.
     Nothing,
     /// Data arrived. Contains the consumer's progress.
     Some(Progress),
@@ -56,11 +55,12 @@ pub trait Stream: Debug {
 
     /// Waits until `receive` may return data or the end.
     ///
-    /// # Errors `Fault::ResponseTimeout` once the task's deadline has passed.
+    /// # Errors
+    /// `Fault::ResponseTimeout` once the task's deadline has passed.
     fn readable(&mut self) -> impl Future<Output = Result<(), Failure>>;
 
-    /// Receives once, into `buffer` if needed, and passes the data to `take` until it is done. Only after
-    /// `Nothing` or `End` may the caller wait for `readable`.
+    /// Receives once, into `buffer` if needed, and passes the data to `take` until it is done. The caller may
+    /// wait for `readable` only after `Nothing` or `End`.
     fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -77,7 +77,7 @@ pub trait Stream: Debug {
     /// Disables Nagle's algorithm.
     fn send_at_once(&self) -> Result<(), Failure>;
 
-    /// Returns the state of a connection that had no outstanding request.
+    /// Returns the state of a connection without outstanding requests.
     fn after_idling(&mut self) -> Idle;
 
     /// Makes the next close send a reset (RST).

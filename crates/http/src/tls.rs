@@ -14,7 +14,7 @@ const LATE: Fault = Fault::ResponseTimeout;
 /// Maximum number of bytes that are encrypted at once if a request consists of several parts.
 const ENCRYPTED_AT_ONCE: usize = 64 * 1024;
 
-/// Sequence of booleans in which an exact share, evenly spaced, is true.
+/// Sequence of booleans. An exact, evenly spaced share of them is true.
 #[derive(Debug, Clone, Copy)]
 pub struct EvenShare {
     share: f64,

@@ -222,7 +222,6 @@ impl fmt::Debug for ValueName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     pub fault: Fault,
-    /// Further details.
     pub detail: Detail,
 }
 

@@ -1,7 +1,7 @@
 //! HDR histograms of all samples, with three significant digits. The range grows as needed, so no sample is
 //! clipped or dropped.
 //!
-//! Source: Gil Tene, HdrHistogram, by the `hdrhistogram` crate; about 2 ns per sample.
+//! Source: Gil Tene, HdrHistogram, in the `hdrhistogram` crate. Recording takes about 2 ns per sample.
 
 use hdrhistogram::serialization::V2Serializer;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
@@ -15,7 +15,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 const MAX_SERIALISED_BYTES: usize = 4 * 1024 * 1024;
 const HEADER_BYTES: usize = 40;
 
-/// Histogram of nanoseconds, serialised as a byte string. Two histograms are equal if they have the same samples.
+/// Histogram of times in nanoseconds, serialised as a byte string. Two are equal if their samples are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     inner: hdrhistogram::Histogram<u64>,
@@ -41,7 +41,6 @@ impl Histogram {
         debug_assert!(recorded.is_ok(), "an auto-resizing histogram accepts every u64");
     }
 
-    /// Adds all samples of `other`.
     pub fn add(&mut self, other: &Self) {
         let added = self.inner.add(&other.inner);
         debug_assert!(added.is_ok(), "an auto-resizing histogram can add any other");
@@ -109,11 +108,10 @@ impl Histogram {
     }
 }
 
-/// Checks the values in the header against the data, because the library allocates as much as the header
-/// states.
+/// Checks the header against the data, because the library allocates as much as the header states.
 ///
-/// Header, big-endian (HdrHistogram, `AbstractHistogram.java`): cookie, payload length, normalising offset
-/// and significant digits in four bytes each; lowest value, highest value and ratio in eight bytes each.
+/// Header, big-endian (HdrHistogram, `AbstractHistogram.java`): four bytes each for cookie, payload length,
+/// normalising offset and significant digits; eight bytes each for lowest value, highest value and ratio.
 fn check_header(bytes: &[u8]) -> Result<(), String> {
     let (header, payload) = bytes
         .split_first_chunk::<HEADER_BYTES>()
@@ -169,7 +167,7 @@ impl<'de> Deserialize<'de> for Histogram {
                 Histogram::from_bytes(bytes).map_err(E::custom)
             }
         }
-        // Ask for owned bytes, because some formats cannot lend more than a few KiB.
+        // Request owned bytes, because some formats cannot lend more than a few KiB.
         deserializer.deserialize_byte_buf(Bytes)
     }
 }

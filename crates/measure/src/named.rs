@@ -1,5 +1,5 @@
-//! Declares enums whose variants have names in records, settings or on the wire. Derive crates such as strum
-//! need imported traits, and lack constants and descriptions.
+//! Declares enums whose variants have names in records, settings or on the wire. Crates such as strum are not
+//! enough: their traits must be imported, and they generate no constants and descriptions.
 
 /// Declares an enum from a table with one variant per line: `Variant "name"`, `Variant "name" "words"` or `Variant =
 /// code "name"`. Generates `ALL` in table order, `name()`, `of_name()` and `write_rule()`, and `words()` or `of_code()`

@@ -14,7 +14,7 @@ pub struct StatusTable {
 }
 
 impl StatusTable {
-    /// Returns this number of the table in the form that failures carry.
+    /// Returns the status with this number, as failures store it.
     pub const fn status(&'static self, code: u32) -> ProtocolStatus {
         ProtocolStatus { code, table: self }
     }
@@ -47,8 +47,8 @@ impl fmt::Debug for ProtocolStatus {
     }
 }
 
-/// Texts from servers, kept for display in failures. A failure carries the index of its text. The number of texts is
-/// limited.
+/// Texts from servers, stored so that failures can show them. A failure stores the index of its text. The
+/// number of texts is limited.
 #[derive(Debug)]
 pub struct KeptTexts(Mutex<Vec<String>>);
 
@@ -61,7 +61,8 @@ impl KeptTexts {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Stores a text once. Returns its index. If the table is full, the index has no text.
+    /// Stores a text unless it is already there, and returns its index. If the table is full, returns an
+    /// index without a text.
     pub fn keep(&self, text: String) -> u32 {
         let Ok(mut texts) = self.0.lock() else {
             return u32::MAX;
@@ -82,7 +83,7 @@ impl KeptTexts {
     }
 }
 
-/// Returns the visible ASCII characters and blanks of a server's text, at most `most` of them.
+/// Returns the printable ASCII characters of a server's text, at most `most` of them.
 #[must_use]
 pub fn plain_text(text: &[u8], most: usize) -> String {
     let is_plain = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';

@@ -1,4 +1,5 @@
-//! Converts every document of the data plane to Python types. A new figure therefore needs a change only in its struct.
+//! Converts every document of the data plane to Python types. Adding a figure therefore requires only a
+//! change of its struct.
 
 use ciborium::Value;
 use dyno_engine::LevelTally;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// State of the clients' files from level to level.
+/// State of the clients' files across levels.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Workspaces {
     pub(crate) inner: dyno_engine::Workspaces,
@@ -35,12 +35,12 @@ impl Workspaces {
         self.inner.standing()
     }
 
-    /// Marks clients whose workspaces may exist although their process can no longer report them.
+    /// Marks clients whose workspaces may exist although their process can no longer report it.
     fn assume_standing(&self, clients: Vec<usize>) {
         self.inner.assume_standing(&clients);
     }
 
-    /// Returns whether any workspace was started.
+    /// Returns whether any workspace was ever started.
     fn begun(&self) -> bool {
         self.inner.begun()
     }

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// HDR histogram of nanoseconds.
+/// HDR histogram of times in nanoseconds.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Histogram {
     inner: dyno_measure::Histogram,

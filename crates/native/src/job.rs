@@ -109,7 +109,7 @@ impl Job {
     }
 }
 
-/// Merges the tallies of a job's nodes per level. None for a level without tallies.
+/// Merges the tallies of a job's nodes per level. Returns None for a level without tallies.
 #[pyfunction]
 pub fn merge_levels(py: Python<'_>, tallies: Vec<PyBackedBytes>) -> PyResult<Vec<Option<Bound<'_, PyAny>>>> {
     let mut by_level: Vec<Vec<Vec<u8>>> = Vec::new();

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-/// A running journal: it writes files until the server is lost.
+/// A running journal: it writes files until the server is gone.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Journal {
     inner: dyno_engine::Journal,
@@ -42,7 +42,7 @@ pub fn begin_journal(target: &Target, spec: &str, nonce: u64) -> PyResult<Journa
     Ok(Journal { inner })
 }
 
-/// Reads the remaining contents of a journal's files. `spec` and `entries`: JSON texts.
+/// Reads what remains of a journal's files. `spec` and `entries`: JSON texts.
 #[pyfunction]
 pub fn read_journal<'py>(
     py: Python<'py>,

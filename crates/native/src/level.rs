@@ -47,17 +47,17 @@ impl PreparedLevel {
         Load::start(py, &self.inner)
     }
 
-    /// Returns the minimum space for one client's files, in bytes. None if there are no files.
+    /// Returns the minimum space for one client's files, in bytes, or None if there are no files.
     fn workspace_bytes(&self, py: Python<'_>) -> Option<u64> {
         py.detach(|| self.inner.workspace_bytes())
     }
 
-    /// Returns about how long the rate limit makes the preparation of the clients' files take.
+    /// Estimates how long the rate limit makes the preparation of the clients' files take, in seconds.
     fn preparation_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.inner.preparation_ns()) as f64 / NS_PER_S as f64
     }
 
-    /// Starts to remove the clients' files, for at most `most_s` seconds. None if there are no files.
+    /// Starts to remove the clients' files, for at most `most_s` seconds. Returns None if there are no files.
     fn remove_workspaces(&self, most_s: f64) -> PyResult<Option<Removal>> {
         if !(0.0..=MAX_REMOVAL_S).contains(&most_s) {
             return Err(PyValueError::new_err("most_s must be between 0 and 86,400"));
@@ -76,7 +76,8 @@ pub fn counted_schema() -> String {
     dyno_engine::schema().to_string()
 }
 
-/// Merges the tallies of a level's parts, in any order. `with_clients`: include one row per client.
+/// Merges the tallies of a level's parts, in any order. `with_clients`: whether to include one row per
+/// client.
 #[pyfunction]
 #[pyo3(signature = (tallies, *, with_clients=true))]
 pub fn merge(py: Python<'_>, tallies: Vec<PyBackedBytes>, with_clients: bool) -> PyResult<Bound<'_, PyAny>> {

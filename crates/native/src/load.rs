@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A running level.
+/// A running level and, once it has ended, its counts.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Load {
     inner: Mutex<dyno_engine::Load>,

@@ -91,7 +91,7 @@ pub fn smb_probe<'py>(
     Ok(row)
 }
 
-/// Returns whether the text of a host names loopback, without a look-up.
+/// Returns whether a host, as text, names loopback. Looks nothing up.
 #[pyfunction]
 pub fn names_loopback(host: &str) -> bool {
     dyno_net::names_loopback(host)

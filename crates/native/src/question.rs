@@ -1,6 +1,6 @@
 //! Runs requests outside of load on separate threads, while Python waits in slices without the interpreter
-//! lock. A signal, or the function called between slices, ends the wait. The request itself ends at its own
-//! deadline.
+//! lock. A signal, or an error from the function called between slices, ends the wait. The request itself
+//! ends at its own deadline.
 
 use dyno_measure::Failure;
 use pyo3::create_exception;
@@ -24,7 +24,7 @@ create_exception!(
 /// Function that the waiting thread calls between slices.
 static LOOK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Makes every wait call `look` a few times per second and at its end. A wait raises what `look` raises.
+/// Makes every wait call `look` a few times per second and at its end. If `look` raises, so does the wait.
 #[pyfunction]
 pub fn look_while_waiting(py: Python<'_>, look: Py<PyAny>) -> PyResult<()> {
     LOOK.set(py, look)
@@ -35,7 +35,7 @@ fn look(py: Python<'_>) -> PyResult<()> {
     LOOK.get(py).map_or(Ok(()), |look| look.call0(py).map(|_| ()))
 }
 
-/// Runs `work` on a new thread and waits until it ends, or a signal or `look` ends the wait.
+/// Runs `work` on a new thread and waits until it ends, or until a signal or `look` ends the wait.
 pub(crate) fn in_slices<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -52,7 +52,8 @@ pub(crate) fn in_slices<T: Send + 'static>(
             (waited, outcome)
         });
         match outcome {
-            // If the server has ended, `look` raises that error instead, because it may explain a failure.
+            // If the server has ended, `look` raises an error about that instead, because it may explain a
+            // failure.
             Ok(result) => return look(py).map(|()| result),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("the question panicked"))

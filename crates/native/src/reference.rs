@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Parses a server's options. Errors omit the position in the text, because a program generated the text.
+/// Parses a server's options. Errors omit the position in the text, because the text was generated.
 fn stated<T: DeserializeOwned>(options: &str) -> PyResult<T> {
     let value: Result<Value, _> = serde_json::from_str(options);
     let read = value.and_then(serde_json::from_value);
@@ -58,8 +58,8 @@ impl ReferenceServer {
     }
 }
 
-/// Declares the class of a reference server with the given contents, and the methods that only it has. Dropping a
-/// server stops it.
+/// Declares the class of a reference server with the given contents and additional methods. Dropping a server
+/// stops it.
 macro_rules! server_of_contents {
     ($class:ident, $protocol:ident, $contents:ident, $($own:tt)*) => {
         #[pyclass(frozen, module = "serverdyno._native")]
@@ -129,7 +129,7 @@ server_of_contents! {
 
 server_of_contents! { ReferenceS3, s3, objects, }
 
-/// Returns names and descriptions of the faults that a protocol's reference server supports.
+/// Returns the names and descriptions of the faults that a protocol's reference server supports.
 #[pyfunction]
 pub fn reference_faults(protocol: &str) -> PyResult<Vec<(&'static str, &'static str)>> {
     match protocol {

@@ -30,7 +30,7 @@ pub(crate) fn target_error(error: TargetError) -> PyErr {
     }
 }
 
-/// A destination to which load may be sent.
+/// A destination for load.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Target {
     pub(crate) inner: Arc<OpenTarget>,

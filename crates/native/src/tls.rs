@@ -4,7 +4,7 @@ use dyno_net::tls::{Identity, KeyKind, Validity, Version, Versions};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// Issues certificates for the servers of a run. Its key is stored nowhere else.
+/// Issues certificates for the servers of a run. The authority's own key never leaves this object.
 #[pyclass(frozen, module = "serverdyno._native")]
 pub struct Authority {
     inner: dyno_net::tls::Authority,

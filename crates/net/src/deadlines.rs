@@ -1,4 +1,5 @@
-//! Deadlines of tasks. While the rate limit (`pace.rs`) delays a request of a task, the task's deadline moves along.
+//! Deadlines of tasks. While the rate limit (`pace.rs`) delays a request of a task, the task's deadline moves
+//! by the same time.
 
 use crate::executor::Executor;
 use crate::task_times::PASSED;
@@ -17,7 +18,7 @@ impl Executor {
         self.times(|times| times.deadline_ns)
     }
 
-    /// Returns whether the deadline of the current task had passed at the last sweep.
+    /// Returns whether the current task's deadline had passed at the last sweep.
     pub fn deadline_passed(&self) -> bool {
         self.deadline_ns() == PASSED
     }
@@ -27,13 +28,13 @@ impl Executor {
         self.times(|times| times.postponed_ns)
     }
 
-    /// Returns the time of a clock that stands still while the rate limit delays a request of the current task, and
-    /// otherwise runs like the monotonic clock.
+    /// Returns the monotonic clock minus the time for which the rate limit has delayed requests of the
+    /// current task.
     pub fn task_clock_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.postponed_ns())
     }
 
-    /// Sets the current task's deadline by `task_clock_ns`.
+    /// Sets the current task's deadline, given as a time of `task_clock_ns`.
     pub fn set_deadline_by_task_clock(&self, deadline_ns: u64) {
         self.set_deadline(deadline_ns.saturating_add(self.postponed_ns()));
     }
@@ -47,14 +48,14 @@ impl Executor {
         done
     }
 
-    /// Waits until `due_ns`, when the rate limit permits a request, and moves the current task's deadline by the length
-    /// of the wait. Returns this length in nanoseconds.
+    /// Waits until `due_ns`, when the rate limit permits a request, and moves the current task's deadline by
+    /// the time waited. Returns this time in nanoseconds.
     pub(crate) async fn postpone_until(&self, due_ns: u64) -> u64 {
         let begun_ns = monotonic_ns();
         if due_ns <= begun_ns {
             return 0;
         }
-        // The wait may be dropped, so the deadline is moved before it.
+        // Move the deadline first, because the wait may be dropped.
         let moved_ns = self.times(|times| {
             if times.deadline_ns != PASSED {
                 times.deadline_ns = times.deadline_ns.saturating_add(due_ns - begun_ns);
@@ -65,7 +66,7 @@ impl Executor {
         let now_ns = monotonic_ns();
         self.times(|times| {
             times.postponed_ns += now_ns - begun_ns;
-            // Unless somebody set another one meanwhile.
+            // Unless another deadline was set during the wait.
             if times.deadline_ns == moved_ns && moved_ns != PASSED {
                 times.deadline_ns = moved_ns.saturating_add(now_ns - due_ns);
             }

@@ -164,7 +164,7 @@ impl Executor {
         meter.map_or_else(ReadyWork::default, |meter| meter.finish(monotonic_ns()))
     }
 
-    /// Reports that one socket event brought `answers` additional answers. Each waits for those before it.
+    /// Records that one socket event brought `answers` additional answers. Each waits for those before it.
     pub fn add_answers(&self, answers: usize) {
         if let Some(meter) = &mut *self.shared.ready_work.borrow_mut() {
             meter.add_answers(answers);
@@ -295,7 +295,7 @@ impl Executor {
                 swept_ns = woke_ns;
                 self.fire_deadlines(&mut tasks, woke_ns);
                 if stop() {
-                    // Tasks hold this executor, so a task that was never adopted would keep the executor
+                    // A task holds this executor, so a spawned task that never ran would keep the executor
                     // alive.
                     drop(self.shared.spawned.take());
                     return Ok(());

@@ -1,8 +1,8 @@
-//! Limits the rate of requests to one address, summed over all targets, clients and threads of the process.
+//! Limits the rate of requests to one address, across all targets, clients and threads of the process.
 //!
-//! A request waits just before it is sent: in `Dialer::turn` for file sessions, in `Pace::turn` for object clients. The
-//! wait moves the task's deadline, so it does not count toward a timeout. `Executor::postponed_ns` returns the sum of
-//! these waits.
+//! A request waits just before it is sent: in `Dialer::turn` for file sessions, in `Pace::turn` for object
+//! clients. The wait moves the task's deadline, so it does not count toward a timeout.
+//! `Executor::postponed_ns` returns the sum of these waits.
 
 use crate::executor::Executor;
 use dyno_measure::{monotonic_ns, NS_PER_S};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A rate that no generator reaches. A limit of this rate or more counts as no limit.
 const UNBOUNDED_PER_S: f64 = 1e7;
-/// Upper bound of the time between two requests (two years), so that sums of a few do not overflow.
+/// Maximum interval between two requests (two years), so that adding a few does not overflow.
 const MOST_NS: u64 = 1 << 56;
 
 /// Time at which the next request to an address is permitted, in nanoseconds of the monotonic clock.
@@ -26,7 +26,7 @@ pub struct Pace {
     interval_ns: u64,
 }
 
-/// A turn that was taken. It is given back unless the requests are sent.
+/// A turn that was taken. Dropping it gives the turn back unless the requests were sent.
 struct Turn<'a> {
     pace: &'a Pace,
     requests: usize,
@@ -43,8 +43,9 @@ impl Drop for Turn<'_> {
 }
 
 impl Pace {
-    /// Returns the rate limit of this process, or None if there is no limit. The process gets the share `part` /
-    /// `whole` of the rate, counted in clients. Its first request waits for the requests of `turn` other clients.
+    /// Returns the rate limit of this process, or None if there is no limit. A process that runs `part` of
+    /// `whole` clients gets this share of the rate. Its first request comes after the turns of `turn` other
+    /// clients.
     #[must_use]
     pub fn of(
         address: SocketAddr,
@@ -78,7 +79,8 @@ impl Pace {
         Self::of(address, max_rate_per_s, (part, whole), turn)
     }
 
-    /// Takes the next turn, for this number of requests at once. Returns its time in ns of the monotonic clock.
+    /// Takes the next turn, for this number of requests at once. Returns its time in nanoseconds of the
+    /// monotonic clock.
     #[must_use]
     pub fn take(&self, requests: usize) -> u64 {
         let (now_ns, length_ns) = (monotonic_ns(), self.length_ns(requests));
@@ -91,7 +93,7 @@ impl Pace {
         before.unwrap_or_else(|free_ns| free_ns).max(now_ns)
     }
 
-    /// Waits until this number of requests may be sent at once, and counts them. Returns the length of the wait in
+    /// Waits until this number of requests may be sent at once, and counts them. Returns the time waited, in
     /// nanoseconds.
     pub async fn turn(&self, executor: &Executor, requests: usize) -> u64 {
         let turn_ns = self.take(requests);
@@ -110,13 +112,13 @@ impl Pace {
         executor.sleep_until(self.free_ns()).await;
     }
 
-    /// Returns when the next request is permitted, on the monotonic clock.
+    /// Returns the time on the monotonic clock at which the next request is permitted.
     #[must_use]
     pub fn free_ns(&self) -> u64 {
         self.free_ns.load(Ordering::Relaxed)
     }
 
-    /// Returns the minimum time that this number of requests takes, in nanoseconds.
+    /// Returns the time that this number of requests takes up under the rate limit, in nanoseconds.
     #[must_use]
     pub fn length_ns(&self, requests: usize) -> u64 {
         self.interval_ns.saturating_mul(requests as u64)

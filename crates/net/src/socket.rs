@@ -110,7 +110,7 @@ pub struct Socket {
     fd: OwnedFd,
     executor: Executor,
     registered: Cell<Option<Registered>>,
-    /// Function that builds the preamble, and the peer's address for it; None for a Unix socket.
+    /// Function that builds the preamble, and the peer's address that it needs; None for a Unix socket.
     preamble: Option<(Preamble, Option<SocketAddr>)>,
 }
 
@@ -464,8 +464,8 @@ impl Dialer {
         self.pace.as_ref()
     }
 
-    /// Waits until the rate limit, if any, permits a message with this number of requests, and counts them. Returns the
-    /// length of the wait in nanoseconds.
+    /// Waits until the rate limit, if any, permits a message with this number of requests, and counts them.
+    /// Returns the time waited, in nanoseconds.
     pub async fn turn(&self, requests: usize) -> u64 {
         match &self.pace {
             Some(pace) => pace.turn(&self.executor, requests).await,
@@ -481,8 +481,7 @@ impl Dialer {
     /// Starts a connection, on the socket `spare` if given (see `retire`). `Socket::send_first` completes it.
     ///
     /// # Errors
-    /// The reason why the connection failed. `Fault::NoPorts` means that the other source addresses had no free port
-    /// either.
+    /// The connection failed. `Fault::NoPorts` means that the other source addresses had no free port either.
     pub fn dial(&self, spare: Option<Socket>) -> Result<Socket, Failure> {
         if let Some(socket) = spare {
             socket.readiness(Readiness::forget);
@@ -500,7 +499,7 @@ impl Dialer {
     }
 
     /// Closes a connection. On loopback, if the peer's FIN has arrived, returns the socket for reuse. Reuse
-    /// sends the same packets, but saves the creation and registration of a socket: a sixth of the cost of a
+    /// sends the same packets, but does not create and register a socket, which is a sixth of the cost of a
     /// connection. Off loopback, the kernel needs the socket until the last acknowledgement.
     pub fn retire(&self, socket: Socket) -> Option<Socket> {
         let kept = self.reuse_sockets && socket.end_reported();

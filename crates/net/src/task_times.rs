@@ -1,7 +1,7 @@
 //! Times of a task: its deadline, and how long the rate limit has delayed its requests (`pace.rs`).
 
 const NO_DEADLINE: u64 = u64::MAX;
-/// Marks a deadline that has passed.
+/// Value of a deadline that has passed.
 pub(crate) const PASSED: u64 = 0;
 
 /// Times of one task, on the monotonic clock.

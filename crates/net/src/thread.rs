@@ -22,8 +22,8 @@ pub fn wake_on_time() -> Result<(), Errno> {
 }
 
 /// Returns how many nanoseconds the calling thread has waited for a CPU while runnable: the second field of
-/// `/proc/thread-self/schedstat` (Linux, Documentation/scheduler/sched-stats.rst). None if the kernel does
-/// not report this time.
+/// `/proc/thread-self/schedstat` (Linux, Documentation/scheduler/sched-stats.rst). Returns None if the kernel does not
+/// report this time.
 pub fn run_delay_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -49,7 +49,7 @@ mod tests {
         };
         let threads = [std::thread::spawn(work), std::thread::spawn(work)];
         let delays = threads.map(|thread| thread.join().expect("it ends"));
-        // A kernel without this counter returns None, not zero.
+        // A kernel without this counter must give None, not zero.
         assert!(
             delays.iter().all(|delay| delay.is_none_or(|ns| ns > 0)),
             "{delays:?}"

@@ -60,7 +60,7 @@ impl RemoteWakes {
         mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns whether a task was woken on the loop's own thread and not taken yet.
+    /// Returns whether a task was woken on the loop's own thread and has not been taken yet.
     pub(crate) fn any_here(&self) -> bool {
         self.any_here.load(Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl TaskWakers {
             let Some(waker) = self.wakers.get(task) else {
                 continue; // The task belonged to an earlier run of this loop.
             };
-            // Acquire the writes of every thread that woke the task, even of one that found the flag set.
+            // Acquire the writes of all threads that woke the task, including those that found the flag set.
             waker.woken_remotely.swap(false, Ordering::AcqRel);
             waker.wake_here();
         }
@@ -162,7 +162,7 @@ impl TaskWakers {
     }
 }
 
-/// What a report or timer wakes: usually a whole task, which the loop can poll without its waker.
+/// What a report or timer wakes: usually a whole task, which the loop polls without its waker.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     Task(usize),

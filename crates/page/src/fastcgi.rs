@@ -46,7 +46,7 @@ pub(crate) fn serve(answer: fn(&Variables) -> Vec<u8>) -> io::Result<()> {
         connections.fetch_add(1, Ordering::Relaxed);
         let counted = connections.clone();
         let thread = Builder::new().stack_size(STACK_BYTES).spawn(move || {
-            // Ignore protocol errors and closed connections: nobody is left to receive an error.
+            // Ignore protocol errors and closed connections: there is nobody to report them to.
             let _ended = converse(stream, answer);
             counted.fetch_sub(1, Ordering::Relaxed);
         });
@@ -155,7 +155,7 @@ fn end(request: u16, protocol_status: u8) -> Vec<u8> {
     record_of(END_REQUEST, request, &[0, 0, 0, 0, protocol_status, 0, 0, 0])
 }
 
-/// Parses name-value pairs (FastCGI 1.0, section 3.4). None if a length exceeds the data.
+/// Parses name-value pairs (FastCGI 1.0, section 3.4). Returns None if a length exceeds the data.
 fn variables(mut bytes: &[u8]) -> Option<Variables> {
     let mut found = Variables::new();
     while !bytes.is_empty() {

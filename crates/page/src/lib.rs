@@ -34,7 +34,7 @@ const HEAD: &str =
 const TAIL: &str = "\n</pre></body></html>\n";
 const CARRIER: &str = "CARRIER";
 
-/// Renders the page. `value` returns a variable by name; None and an empty value give the same page.
+/// Renders the page. `value` returns a variable by name. A missing and an empty value give the same page.
 pub fn render<V: AsRef<str>>(carrier: &str, mut value: impl FnMut(&str) -> Option<V>) -> Vec<u8> {
     let mut page = Vec::with_capacity(BYTES);
     page.extend_from_slice(HEAD.as_bytes());

@@ -1,9 +1,9 @@
 //! `dyno-page`: program behind the dynamic page, a small static executable.
 //!
-//! With a CGI environment or without arguments it is a CGI program. `dyno-page beside SOCKET [UID GID] --
-//! SERVER ...` creates a Unix socket, starts itself there as a FastCGI application (as that user if given),
-//! and then becomes the server. The application thus belongs to the same supervisor, and its CPU time counts
-//! as the server's.
+//! With a CGI environment, or without arguments, it runs as a CGI program. `dyno-page beside SOCKET [UID GID]
+//! -- SERVER ...` creates a Unix socket, starts itself there as a FastCGI application (as that user if
+//! given), and then becomes the server. The application thus belongs to the same supervisor, and its CPU time
+//! counts as the server's.
 
 mod fastcgi;
 
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds a CGI response (RFC 3875, section 6). `no-store` keeps caches from answering.
+/// Builds a CGI response (RFC 3875, section 6). `no-store` prevents answers from caches.
 fn response(page: &[u8]) -> Vec<u8> {
     let head = format!(
         "Content-Type: text/html; charset=us-ascii\r\nCache-Control: no-store\r\nContent-Length: {BYTES}\r\n\r\n"
@@ -81,7 +81,8 @@ fn beside(arguments: &[OsString]) -> io::Result<()> {
     };
     let (program, rest) = server.split_first().ok_or_else(usage)?;
     let listener = UnixListener::bind(socket)?;
-    // The mode may allow everybody: only this user and the server's workers can enter the socket's directory.
+    // The mode may allow everybody, because only this user and the server's workers can enter the socket's
+    // directory.
     set_permissions(socket, Permissions::from_mode(0o666))?;
     let mut application = Command::new(env::current_exe()?);
     application.arg(BY_FASTCGI).stdin(OwnedFd::from(listener));

@@ -1,4 +1,4 @@
-//! Helpers that all servers share, independent of the protocol.
+//! Helpers shared by the servers of all protocols.
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // If the mutex is poisoned, the panic has already been printed to standard error. The other threads continue with
-    // the current state.
+    // the current data.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -49,7 +49,7 @@ impl<Volume> Share<Volume> {
     }
 }
 
-/// Parses default options from a file that `tools/complete_documents.py` generates from the control plane's
+/// Parses the default options in a file that `tools/complete_documents.py` generates from the control plane's
 /// models.
 pub(crate) fn usual<T: DeserializeOwned>(document: &str) -> T {
     serde_json::from_str(document).expect("the generated file is valid")

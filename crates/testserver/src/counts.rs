@@ -17,8 +17,8 @@ impl<const KINDS: usize> Counts<KINDS> {
         Self((0..threads).map(|_| zeros()).collect())
     }
 
-    /// Counts a request. Call it before the answer is sent: once a client has the answer, the request must be counted.
-    /// Ignores unknown kinds.
+    /// Counts a request. Call it before the answer is sent: when a client has the answer, the request must
+    /// already be counted. Ignores unknown kinds.
     pub(crate) fn add(&self, thread: usize, kind: usize) {
         if let Some(counter) = self.0[thread].0.get(kind) {
             counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -17,11 +17,11 @@ pub trait FaultKind: Copy + PartialEq + 'static {
     fn named() -> impl Iterator<Item = (Self, &'static str)>;
 }
 
-/// A fault of a server: a wrong behaviour, or a legal but unusual one.
+/// A fault of a server: wrong behaviour, or legal but unusual behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault<Kind> {
     pub(crate) kind: Kind,
-    /// The number in the name; 1 if the name has none.
+    /// The number in the fault's name; 1 if the name has none.
     pub(crate) value: u32,
 }
 

@@ -1,7 +1,7 @@
-//! In-memory servers for HTTP, SMB, NFS and S3. The generator is measured against them. Each is also the server if no
-//! other is installed, and injects named faults for tests.
+//! In-memory servers for HTTP, SMB, NFS and S3. The generator is measured against them. Each also serves if
+//! no other server is installed, and injects named faults for tests.
 //!
-//! They only serve load generators and their tests.
+//! They are only for load generators and their tests.
 
 mod common;
 mod counts;

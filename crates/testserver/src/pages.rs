@@ -1,4 +1,5 @@
-//! Contents of a file: pages of 64 KiB, which exist only once they are written, and a memory limit for all files.
+//! Contents of a file: pages of 64 KiB, which exist only once they are written. All files share a memory
+//! limit.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -82,7 +83,7 @@ impl Pages {
         count
     }
 
-    /// Writes data. If the memory limit is reached, only the pages before the first that does not fit are written.
+    /// Writes data. If the memory limit is reached, writes only the pages before the first that does not fit.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Full> {
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > MAX_FILE_BYTES) {
@@ -128,7 +129,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Returns a copy of a page, which counts as additional memory. None if the page does not exist.
+    /// Returns a copy of a page, which counts as additional memory. Returns None if the page does not exist.
     pub(crate) fn copy(&self, number: u64, space: &Space) -> Result<Option<Vec<u8>>, Full> {
         let Some(page) = self.pages.get(&number) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Start, restart and stop of a server with any protocol: one thread per CPU.
+//! Starts, restarts and stops a server with any protocol: one thread per CPU.
 //!
 //! The protocol's `Service` defines the work of the threads.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Pause after a failure to accept a connection (out of file descriptors or memory).
 pub(crate) const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// Pause between the attempts to listen again while the port is in use, and the number of attempts.
+/// Pause between attempts to listen while the port is in use, and the number of attempts.
 const LISTEN_PAUSE: Duration = Duration::from_millis(10);
 const LISTEN_TRIES: u32 = 1000;
 /// Outage of a server whose fault makes it restart.
@@ -26,7 +26,8 @@ const OUTAGE: Duration = Duration::from_millis(50);
 pub trait Service: Sized + Send + Sync + 'static {
     type Options;
 
-    /// Returns the listening address, the number of threads, and why the options are invalid, if they are.
+    /// Returns the listening address, the number of threads, and why the options are invalid, or None if they
+    /// are valid.
     fn outline(options: &Self::Options) -> (SocketAddr, usize, Option<&'static str>);
 
     /// Creates the state before the first thread starts.
@@ -41,7 +42,8 @@ pub trait Service: Sized + Send + Sync + 'static {
     /// The address is unavailable, a CPU does not exist or is not allowed, or no thread can be created.
     fn start(self: &Arc<Self>, address: SocketAddr, threads: &mut Threads) -> io::Result<SocketAddr>;
 
-    /// Discards the data that a restart loses, while no thread runs. Returns the number of files that lost data.
+    /// Discards the data that a restart loses. No thread may be running. Returns the number of files that
+    /// lost data.
     fn lose(&self) -> u64 {
         0
     }
@@ -114,11 +116,12 @@ impl<S: Service> Server<S> {
         self.0.address.port()
     }
 
-    /// Restarts the server as after `kill -9`: closes every connection, loses unstable data, and stays down for
-    /// `outage`. Stable files remain. Returns the number of files that lost data, once the server is up again.
+    /// Restarts the server as after `kill -9`: closes every connection, loses unstable data, and stays down
+    /// for `outage`. Stable files remain. Returns the number of files that lost data, once the server is up
+    /// again.
     ///
     /// # Errors
-    /// Another process keeps the port, or no thread can be created.
+    /// Another process has taken the port, or no thread can be created.
     pub fn restart(&self, outage: Duration) -> io::Result<u64> {
         self.0.restart(outage)
     }
@@ -171,7 +174,7 @@ impl<S: Service> Running<S> {
 
     fn restart_for_ever(&self, length: Duration) {
         while self.pause(lock(&self.threads), length).is_some() {
-            // If another process keeps the port, the next restart tries again.
+            // If another process has taken the port, the next restart tries again.
             let _ = self.restart(OUTAGE);
         }
     }
@@ -201,8 +204,8 @@ pub(crate) fn new<S: Service>(options: &S::Options) -> io::Result<S> {
     }
 }
 
-/// Starts threads, each with its own listener at the port that the first one gets. `serving` returns what serves the
-/// connections of one thread.
+/// Starts threads, each with its own listener on the port that the first one gets. `serving` returns the
+/// function that serves the connections of one thread.
 pub(crate) fn start_each<S, T>(
     threads: &mut Threads,
     (name, count): (&str, usize),

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread::{Builder, JoinHandle};
 
-/// Running threads.
 #[derive(Debug, Default)]
 pub struct Threads {
     running: Vec<JoinHandle<()>>,
@@ -14,8 +13,9 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts a thread that sets itself up and runs until it must stop. `cpus`: the CPUs to which threads are pinned in
-    /// turn, by `number`. If empty, the scheduler decides. Returns the result of `set_up` once the thread is set up.
+    /// Starts a thread, which calls `set_up` and then runs until it must stop. Returns the result of
+    /// `set_up`. `cpus`: the CPUs to which threads are pinned in turn, by `number`. If empty, the scheduler
+    /// decides.
     ///
     /// # Errors
     /// `set_up` fails, the CPU does not exist or is not allowed, or no thread can be created.

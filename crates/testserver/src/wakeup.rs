@@ -20,12 +20,12 @@ impl Wakeup {
         }
     }
 
-    /// Returns whether the task has been woken since the last call.
+    /// Returns whether the task was woken since the last call.
     pub(crate) fn take(&self) -> bool {
         self.is_due.load(Ordering::Relaxed) && self.is_due.swap(false, Ordering::AcqRel)
     }
 
-    /// Returns whether the task has been woken since the last `take`; otherwise, registers the task.
+    /// Returns whether the task was woken since the last `take`. If not, registers the task.
     pub(crate) fn poll(&self, context: &Context<'_>) -> bool {
         let mut waker = lock(&self.waker);
         match &mut *waker {

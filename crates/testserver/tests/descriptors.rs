@@ -1,4 +1,5 @@
-//! A server that runs out of file descriptors. The test has its own process, because the limit applies to a process.
+//! A server that runs out of file descriptors. The test has its own process, because the limit applies per
+//! process.
 
 use dyno_testserver::http::{Documents, Options, Server};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
@@ -31,8 +32,8 @@ fn connections_that_could_not_be_accepted_are_served_later() {
     .expect("a lower bound");
     let null = || File::open("/dev/null");
     let mut taken: Vec<File> = std::iter::from_fn(|| null().ok()).collect();
-    // Each client needs a descriptor, and so does its accepted socket. An odd number of descriptors is left, so that
-    // one client waits for the server.
+    // Each client needs a descriptor, and so does its accepted socket. An odd number of free descriptors
+    // makes one client wait for the server.
     taken.truncate(taken.len() - 5);
     let mut clients: Vec<TcpStream> =
         std::iter::from_fn(|| TcpStream::connect(server.address()).ok()).collect();

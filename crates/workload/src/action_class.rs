@@ -1,4 +1,4 @@
-//! Classes for counting file actions. The disk mix and load files share them, so that both report the same rows.
+//! Classes for counting file actions. The disk mix and load files share them, so both report the same rows.
 //! Workloads with few kinds of actions have their own classes.
 
 use crate::{ClassId, FileAction, Intent};

@@ -1,4 +1,4 @@
-//! All possible requests of a workload, listed in advance so that they can be built before load starts.
+//! All possible requests of a workload, listed so that they can be built before the load starts.
 //!
 //! The workload chooses among them.
 
@@ -16,7 +16,7 @@ pub enum Expect {
         /// XXH3-64 of the file's content, seed 0.
         digest: u64,
     },
-    /// The file must not exist; an answer that says so is a success.
+    /// The file must not exist. An answer that says so is a success.
     Missing,
     /// The dynamic page, whose content depends on the query of the request.
     Page,
@@ -39,7 +39,7 @@ pub struct Entry {
 /// The paths and classes of one workload. [`crate::Get::path`] and [`ClassId`] are indices into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// Names of the classes, in the order of their ids: "223.gif".
+    /// Names of the classes, such as "223.gif", in the order of their ids.
     pub classes: Vec<String>,
     /// All paths, in the order of their indices.
     pub entries: Vec<Entry>,

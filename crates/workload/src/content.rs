@@ -1,4 +1,4 @@
-//! Contents of the files: incompressible random bytes in a valid GIF or HTML wrapper of exact length.
+//! Contents of the documents: incompressible random bytes in a valid GIF or HTML wrapper, of exact length.
 //!
 //! A file's content depends only on its path, size and kind.
 
@@ -28,7 +28,7 @@ impl Extension {
 const GIF_HEAD: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff\x21\xfe";
 /// End of the comment, one black pixel, trailer (GIF89a, sections 20, 22 and 27).
 const GIF_TAIL: &[u8] = b"\0\x2c\0\0\0\0\x01\0\x01\0\0\x02\x02\x44\x01\0\x3b";
-/// Size of the longest sub-block: its length byte and data (GIF89a, section 15).
+/// Maximum size of a sub-block: its length byte and data (GIF89a, section 15).
 const GIF_BLOCK_BYTES: usize = 256;
 
 const HTML_HEAD: &str =
@@ -40,9 +40,9 @@ const HTML_TAIL: &str = "</p>\n</body>\n</html>\n";
 
 /// The 188 permitted bytes of ISO-8859-1 text, indexed by a random byte. Some occur twice.
 ///
-/// Excluded: controls (including 80 to 9F, which browsers read as another character set) and the three
-/// characters that could start or end markup. 7.5 bits of each byte are random, so text compresses by at most
-/// 7 %.
+/// Excluded are control characters (including 80 to 9F, which browsers read as another character set) and the
+/// three characters that could start or end markup. 7.5 bits of each byte are random, so text compresses by
+/// at most 7 %.
 const TEXT: [u8; 256] = text_bytes();
 
 const fn text_bytes() -> [u8; 256] {

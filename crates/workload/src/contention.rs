@@ -1,8 +1,9 @@
-//! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it, sometimes
-//! rewrites it, unlocks and closes. A server that grants caching to its clients must break it repeatedly.
+//! Contention: all clients work on the same few files. A turn opens one of them, locks a block, reads it,
+//! sometimes rewrites it, unlocks and closes. A server that grants caching to its clients must break it
+//! repeatedly.
 //!
 //! The first client creates the files. Each client draws its files, blocks and writes independently.
-//! `versions.rs` defines the contents of a block and checks what is read.
+//! `versions.rs` defines the contents of a block and checks reads.
 
 use crate::random::RandomStream;
 use crate::upkeep::{self, make_directory, make_file, open};
@@ -21,7 +22,7 @@ const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
 const FIRST_FILE: u32 = 2;
 const SLOT: Slot = Slot(0);
-/// Number of a client's random stream for turns. The client's other streams have other numbers.
+/// Number of a client's random stream for turns, unique among its streams.
 const TURNS_STREAM: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -88,7 +89,7 @@ impl Contention {
         self.writes = self.random.below(100) < self.options.writes_percent;
     }
 
-    /// Returns the step after the last one. A failure skips the steps that depend on the failed one: there is no write
+    /// Returns the step after the last one. A failure skips the steps that depend on the failed one: no write
     /// without a read under the lock, and no unlock without a lock.
     fn following(&self, last: &Outcome) -> Step {
         if last.session_lost {
@@ -133,8 +134,8 @@ impl Workload for Contention {
         self.last = step;
         let (slot, path, offset, bytes) = (SLOT, self.path, self.offset, self.options.block_bytes);
         let (class, action) = match step {
-            // Open for reading and writing in every turn: readers also take an exclusive lock. NFS and POSIX permit it
-            // only on a file that is open for writing.
+            // Open for reading and writing in every turn. Readers also take an exclusive lock, which NFS and
+            // POSIX permit only on a file that is open for writing.
             Step::Open => (OPEN, open(SLOT, path, Intent::Edit)),
             Step::Lock => {
                 let bytes = bytes.into();
@@ -193,7 +194,8 @@ impl FileWorkload for Contention {
     fn leaving(&self) -> Vec<FileAction> {
         let (slot, offset, bytes) = (SLOT, self.offset, self.options.block_bytes.into());
         let close = FileAction::Close { slot };
-        // Unlock first: NFS may refuse to close a locked file, and other clients would wait for the lock for ever.
+        // Unlock first: NFS may refuse to close a locked file, and other clients would then wait for the lock
+        // forever.
         match self.last {
             Step::Read | Step::Write | Step::Unlock => {
                 vec![FileAction::Unlock { slot, offset, bytes }, close]

@@ -1,8 +1,8 @@
-//! Failover: each client keeps its own file open and continues to write and read it through server outages. It writes a
-//! block, flushes after every few writes, and reads a block. Blocks are drawn at random. After the level, every block
-//! is read back.
+//! Failover: each client keeps its own file open and continues to write and read it through server outages.
+//! It writes a block, flushes after every few writes, and reads a block. Blocks are drawn at random. After
+//! the level, every block is read back.
 //!
-//! `versions.rs` defines the contents of a block and what may be lost.
+//! `versions.rs` defines the contents of a block and the permitted losses.
 
 use crate::random::RandomStream;
 use crate::upkeep::{self, make_directory, open};
@@ -20,7 +20,7 @@ const FILE: PathId = PathId(1);
 const SLOT: Slot = Slot(0);
 /// Slot for reading the whole file back after the level.
 const SECOND_SLOT: Slot = Slot(1);
-/// Number of a client's random stream for blocks. The client's other streams have other numbers.
+/// Number of a client's random stream for blocks, unique among its streams.
 const BLOCKS_STREAM: u32 = u32::MAX - 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +141,8 @@ impl FileWorkload for Failover {
         &self.catalogue
     }
 
-    /// Creates the file again for each level. Versions count from 0, so data of an earlier level could otherwise be
-    /// mistaken for a version of this level.
+    /// Creates the file again for each level. Versions count from 0, so a version of an earlier level could
+    /// otherwise be mistaken for one of this level.
     fn preparation(&self, _found: bool) -> Vec<FileAction> {
         let mut made = vec![make_directory(DIRECTORY), open(SLOT, FILE, Intent::Replace)];
         made.extend(self.offsets().map(|offset| self.write(offset)));

@@ -1,8 +1,8 @@
-//! Contents of files: incompressible, seeded, and computable by any reader.
+//! Contents of files: incompressible and seeded, so that any reader can compute them.
 //!
-//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one comparison. The
-//! pool's period is a prime number of bytes. At the block sizes that servers inspect for duplicates, no two blocks of a
-//! file are therefore equal.
+//! Contents are slices of one pool of random bytes, so that a write needs no copy and a check is one
+//! comparison. The pool's period is a prime number of bytes. No two blocks of a file are therefore equal, at
+//! the block sizes that servers inspect for duplicates.
 
 use crate::random::RandomStream;
 use std::sync::OnceLock;
@@ -37,7 +37,7 @@ pub struct Writing {
     pub generation: u32,
 }
 
-/// Returns `bytes` bytes of the content, starting at `offset`. At most [`MOST_BYTES_AT_ONCE`] at a time.
+/// Returns `bytes` bytes of the content, starting at `offset`. `bytes` is at most [`MOST_BYTES_AT_ONCE`].
 pub fn content_of(writing: Writing, offset: u64, bytes: usize) -> &'static [u8] {
     let numbers = [writing.client, writing.level, writing.file, writing.generation];
     let mut key = [0; 16];

@@ -1,5 +1,4 @@
-//! Operations of applications on the files of one client's workspace, independent of their execution and of
-//! caches.
+//! File operations of applications in one client's workspace, independent of their execution and of caches.
 
 use crate::ClassId;
 
@@ -57,7 +56,7 @@ pub enum FileAction {
     Close {
         slot: Slot,
     },
-    /// Close a file that may have been lost already.
+    /// Close a file that may already be lost.
     LetGo {
         slot: Slot,
     },
@@ -103,7 +102,7 @@ pub enum FileAction {
         offset: u64,
         bytes: u64,
     },
-    /// Lock a range as soon as no other client holds it.
+    /// Lock a range once no other client holds it.
     LockWaiting {
         slot: Slot,
         offset: u64,
@@ -114,7 +113,7 @@ pub enum FileAction {
         offset: u64,
         bytes: u64,
     },
-    /// Query size and attributes of an open file.
+    /// Query the size and attributes of an open file.
     QueryFile {
         slot: Slot,
     },
@@ -131,7 +130,7 @@ pub enum FileAction {
     SetTimes {
         slot: Slot,
     },
-    /// Query size and attributes by path.
+    /// Query the size and attributes by path.
     QueryPath {
         path: PathId,
         presence: Presence,
@@ -232,19 +231,20 @@ pub struct FileCatalogue {
     pub patterns: Vec<String>,
 }
 
-/// A workload on files: it has actions before and after the level, which are not measured.
+/// A workload on files. It has actions before and after the level, which are not measured.
 pub trait FileWorkload: crate::Workload<Op = FileOp> {
     fn catalogue(&self) -> &FileCatalogue;
 
-    /// Returns the actions that create the workspace before the level. `found`: the marker of an earlier level exists
-    /// (its path is `marker`), so its files exist too and only leftovers must be removed.
+    /// Returns the actions that create the workspace before the level. `found`: whether the marker of an
+    /// earlier level exists (its path is `marker`). If so, its files also exist, and only leftovers must be
+    /// removed.
     fn preparation(&self, found: bool) -> Vec<FileAction>;
 
     /// Returns the file that marks a complete workspace. `preparation` creates it last.
     fn marker(&self) -> PathId;
 
-    /// Returns the actions after the level that close and remove everything that the operations so far have left in
-    /// addition to the workspace. The last operation that `next` returned has not been performed.
+    /// Returns the actions after the level that close and remove everything that the operations so far have
+    /// added to the workspace. The last operation that `next` returned has not been performed.
     fn leaving(&self) -> Vec<FileAction>;
 
     /// Returns the actions that remove the workspace itself, after `leaving`.

@@ -1,10 +1,10 @@
-//! Computes the space that a client's files need, by playing a pass of its workload with sizes only. `played.rs` plays
-//! contents.
+//! Computes the space that a client's files need by playing a pass of its workload with sizes only.
+//! `played.rs` plays contents.
 
 use crate::{FileAction, FileWorkload, Intent, Outcome, PathId};
 use std::collections::HashMap;
 
-/// Maximum number of operations that the result covers, because a load file may have any number.
+/// Maximum number of operations that are played, because a load file may have any number.
 const MOST_OPERATIONS: u32 = 5_000_000;
 
 #[derive(Clone, Copy, Default)]
@@ -22,8 +22,8 @@ struct Sizes {
     most_bytes: u64,
 }
 
-/// Returns the maximum total size, in bytes, that the files of `workload` reach until the end of its first
-/// pass. `workload` must not have begun. A server needs this space, plus some for names and partial blocks.
+/// Returns the maximum total size of the files of `workload` until the end of its first pass, in bytes.
+/// `workload` must not have begun. A server needs this space, plus some for names and partial blocks.
 pub fn footprint_bytes(workload: &mut impl FileWorkload) -> u64 {
     let mut sizes = Sizes::default();
     for action in workload.preparation(false) {

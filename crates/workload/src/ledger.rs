@@ -1,8 +1,8 @@
-//! Expected contents of each file of one client. Successful operations update them, and they are compared with the data
-//! read back.
+//! Expected contents of each file of one client. Successful operations update them, and data read is compared with
+//! them.
 //!
-//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Runs that continue each
-//! other are one extent, so the ledger of a workspace stays at some thousand entries. Content becomes unknown after a
+//! A file is a list of extents, each written by one generation of one level, zero, or unknown. Adjacent runs of one
+//! writer are one extent, so the ledger of a workspace has only a few thousand entries. Content becomes unknown after a
 //! failed write, or if the session was lost before data was sent; unknown content is never reported as wrong.
 //!
 //! The ledger persists from level to level with the workspace. Each level writes its own contents, and the ledger
@@ -13,8 +13,8 @@
 use crate::{content_of, FileAction, Intent, PathId, Slot, Writing, MOST_BYTES_AT_ONCE};
 use std::collections::{BTreeMap, HashMap};
 
-/// Limit of extents per file: above it, the two shortest neighbours become one unknown extent, which saves
-/// memory at the expense of checking.
+/// Maximum number of extents per file. Above it, the two shortest neighbours become one unknown extent, which
+/// saves memory but checks less.
 const MOST_EXTENTS_OF_A_FILE: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,13 +207,13 @@ pub struct Ledger {
     level: u32,
     files: HashMap<u32, Contents>,
     next_file: u32,
-    /// None: the path is known not to exist. A path that is not in the map may refer to any file or to none.
+    /// None: the path is known not to exist. A path that is not in the map may refer to any file or none.
     paths: BTreeMap<PathId, Option<u32>>,
     slots: Vec<Option<u32>>,
 }
 
 impl Ledger {
-    /// Returns the ledger of one client whose files are unknown.
+    /// Returns the ledger of a client whose files are unknown.
     pub fn new(client: u32) -> Self {
         Self {
             client,
@@ -265,26 +265,26 @@ impl Ledger {
         })
     }
 
-    /// Returns the number of bytes that a read must return, or None if the size is unknown.
+    /// Returns the number of bytes that a read must return, or None if the file's size is unknown.
     pub fn expected_bytes(&self, slot: Slot, offset: u64, bytes: u32) -> Option<u32> {
         let size = self.known_bytes(self.file_of(slot)?)?;
         let left = size.saturating_sub(offset);
         Some(u32::try_from(left).map_or(bytes, |left| left.min(bytes)))
     }
 
-    /// Compares data read from `slot` with the data written. Returns the number of bytes whose content is known.
+    /// Compares data read from `slot` with the expected data. Returns the number of bytes whose content is known.
     ///
     /// # Errors
-    /// The contents differ.
+    /// The data differs.
     pub fn check(&self, slot: Slot, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         self.file_of(slot)
             .map_or(Ok(0), |id| self.check_file(id, offset, data))
     }
 
-    /// Like [`Self::check`], but for the file at `path`, however it was read.
+    /// Like [`Self::check`], for the file at `path`, however it was read.
     ///
     /// # Errors
-    /// The contents differ.
+    /// The data differs.
     pub fn check_path(&self, path: PathId, offset: u64, data: &[u8]) -> Result<u64, Mismatch> {
         let id = self.paths.get(&path).copied().flatten();
         id.map_or(Ok(0), |id| self.check_file(id, offset, data))
@@ -306,8 +306,8 @@ impl Ledger {
         let Some(file) = self.open_file(slot) else { return };
         let end = offset + u64::from(bytes);
         if file.size_known && end > file.end() {
-            // The file may end anywhere between the old and the new end, or after a gap. The content is certain only up
-            // to the old end.
+            // The file may end anywhere between the old and the new end, or after a gap. The content is known
+            // only up to the old end.
             file.size_known = false;
         }
         let end = end.min(file.end());

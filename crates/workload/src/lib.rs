@@ -1,9 +1,11 @@
-//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that the operations request.
+//! The behaviour of a client: pure, seeded generators of operations, and the tree of files that the
+//! operations request.
 //!
-//! The same seed gives the same operations on every machine, in every version and with every protocol; golden digests
-//! in the tests verify this. The workloads are re-created from published parameters, not from the original programs.
+//! The same seed gives the same operations on every machine, in every version and with every protocol; golden
+//! digests in the tests verify this. The workloads are re-created from published parameters, not from the
+//! original programs.
 //!
-//! Nothing here uses sockets, waits, measures time or counts.
+//! This crate uses no sockets, never waits, and neither measures time nor counts.
 
 use std::hash::Hash;
 
@@ -68,7 +70,6 @@ pub struct ClassId(pub u8);
 /// A request for one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Get {
-    /// The class of the operation.
     pub class: ClassId,
     /// Index into [`Catalogue::entries`].
     pub path: u32,
@@ -96,18 +97,18 @@ impl Outcome {
 
 /// The endless operations of one client thread.
 ///
-/// An implementation is pure: its results depend only on its seed and the outcomes passed to `next`. `next` is called
-/// once per operation, so it allocates nothing.
+/// An implementation is pure: its results depend only on its seed and the outcomes passed to `next`. `next`
+/// is called for every operation, so it must not allocate memory.
 #[warn(missing_docs)]
 pub trait Workload: Send {
-    /// Type of the operations. Its hash goes into the digest of a client's operations.
+    /// Type of the operations. Hashes of operations make up a client's digest.
     type Op: Hash + std::fmt::Debug;
 
     /// Returns the next operation. `last`: the outcome of the previous one, or [`Outcome::START`] at first.
     fn next(&mut self, last: &Outcome) -> Self::Op;
 
-    /// Returns whether the last operation from `next` starts a piece of work. A think time precedes only the start of a
-    /// piece of work.
+    /// Returns whether the last operation from `next` starts a piece of work. Only such operations have a
+    /// think time before them.
     fn begins_piece(&self) -> bool {
         true
     }

@@ -1,17 +1,19 @@
-//! Metadata: each client repeatedly goes through the phases of mdtest. It creates small files, stats them, reads them
-//! and removes them. Each phase ends for all files before the next one starts. Between creating and reading, the client
-//! may look at the directory several times: it lists the directory, looks up a missing name, and stats all its files.
+//! Metadata: each client repeatedly goes through the phases of mdtest. It creates small files, stats them,
+//! reads them and removes them. Each phase ends for all files before the next one starts. Between creating
+//! and reading, the client may look at the directory several times: it lists the directory, looks up a
+//! missing name, and stats all its files.
 //!
-//! An operation handles a whole file: `create` opens, writes and closes it, `read` opens, reads and closes it. Clients
-//! don't wait for each other between phases. Due times and the client's cache are outside this module.
+//! An operation handles a whole file: `create` opens, writes and closes it, `read` opens, reads and closes
+//! it. Clients don't wait for each other between phases. This module handles neither due times nor the
+//! client's cache.
 
 use crate::upkeep::{self, make_directory, make_file};
 use crate::{ClassId, FileAction, FileCatalogue, FileOp, FileWorkload, Outcome, PathId, Presence, Workload};
 
 const DIRECTORY: PathId = PathId(0);
 const MARKER: PathId = PathId(1);
-/// Index of the first file's path. The other files follow. The last two paths, used only for looks, are the directory
-/// of all files and a missing name.
+/// Index of the first file's path, which the other files' paths follow. The last two paths, used only for
+/// looks, are the directory of all files and a missing name.
 const FIRST_FILE: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -37,7 +39,7 @@ enum Phase {
     Absent,
 }
 
-/// The names of phases, in the order of their classes. The last two are only for looks at the directory.
+/// The names of phases, in the order of their classes. The last two are for looks at the directory only.
 const PHASES: [(Phase, &str); 6] = [
     (Phase::Create, "create"),
     (Phase::Stat, "stat"),
@@ -69,7 +71,7 @@ impl MetadataOptions {
     }
 }
 
-/// State of a file, as known to its client.
+/// State of a file, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Absent,
@@ -140,7 +142,8 @@ impl Metadata {
         self.known[file as usize] = known;
     }
 
-    /// Returns the phase's action on the file, or None if the phase skips the file, because it may be missing.
+    /// Returns the phase's action on the file, or None if the phase skips the file, because the file may be
+    /// missing.
     fn action(&self, phase: Phase, file: u32) -> Option<FileAction> {
         let (path, bytes) = (PathId(FIRST_FILE + file), self.options.file_bytes);
         let known = self.known[file as usize];
@@ -198,7 +201,7 @@ impl Workload for Metadata {
 
     fn next(&mut self, last: &Outcome) -> FileOp {
         self.learn(last);
-        // The loop ends within one pass: there is always a file to create.
+        // The loop ends within one pass, because there is always a file to create.
         loop {
             let (phase, file) = (self.pass[self.phase], self.file);
             let action = self.action(phase, file);

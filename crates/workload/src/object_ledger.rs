@@ -1,15 +1,15 @@
 //! Expected contents of the objects of one client thread, and of lists of these objects.
 //!
-//! An object is known from the answer to its PUT until the next operation that changes it begins. It is then unknown
-//! until an operation that changes it succeeds. An unknown object is never reported as wrong. The version before the
-//! last one is kept, to distinguish a stale answer from a wrong one.
+//! An object is known from the answer to its PUT until the next operation that changes it begins, then
+//! unknown until such an operation succeeds. An unknown object is never reported as wrong. The last version
+//! but one is stored, to distinguish a stale answer from a wrong one.
 //!
-//! The server may still carry out a change that the client gave up. The state of the key then stays unknown,
-//! so the object gets another key. The old key is retired: it is never used or judged again.
+//! The server may still execute a change that the client gave up. The state of the key then stays unknown, so
+//! the object gets a new key. The old key is retired: it is never used or checked again.
 
 use crate::{content_of, Writing};
 
-/// Version of an object that a client put. Its ETag is kept as a digest, only for comparisons.
+/// Version of an object that a client put. Its ETag is stored as a digest, for comparison only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectVersion {
     writing: Writing,
@@ -39,18 +39,18 @@ impl ObjectVersion {
 /// Defect in an answer about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFault {
-    /// The answer is about the last version but one.
+    /// The answer describes the last version but one.
     Stale,
     Length {
         expected: u64,
         got: u64,
     },
     Tag,
-    /// The list lacks an object.
+    /// An object is missing from the list.
     Missing,
-    /// The list has an object that does not exist, or has an object twice.
+    /// The list shows an object that does not exist, or shows one twice.
     Unexpected,
-    /// The list has another size or ETag.
+    /// The list shows another size or ETag.
     Listed,
 }
 
@@ -69,7 +69,7 @@ struct Entry {
     retired: u32,
 }
 
-/// The ledger of one client thread, or of the objects that all share.
+/// The ledger of one client thread's objects, or of the objects that all threads share.
 #[derive(Clone, Debug)]
 pub struct ObjectLedger {
     /// Number of the client thread, unique in the load.
@@ -150,7 +150,7 @@ impl ObjectLedger {
         }
     }
 
-    /// Begins an operation that changes an object, which is unknown from now on.
+    /// Begins an operation that changes an object. From now on, the object is unknown.
     pub fn begin_change(&mut self, object: u32) {
         let entry = &mut self.entries[object as usize];
         if let Known::There(version) = entry.known {
@@ -174,12 +174,11 @@ impl ObjectLedger {
         });
     }
 
-    /// Records that an object was deleted.
     pub fn deleted(&mut self, object: u32) {
         self.entries[object as usize].known = Known::Absent;
     }
 
-    /// Gives an object another key, which has never been used.
+    /// Gives an object a new key that was never used.
     pub fn retire(&mut self, object: u32) {
         let entry = &mut self.entries[object as usize];
         *entry = Entry {
@@ -238,7 +237,8 @@ pub struct ListCheck {
 }
 
 impl ListCheck {
-    /// Checks one entry. `turn`: the number of the object's key, from 0. A retired key may or may not be listed.
+    /// Checks one entry. `turn`: the number of the key among the object's keys, from 0. A retired key may or
+    /// may not be listed.
     ///
     /// # Errors
     /// The entry is stale, wrong or unexpected.

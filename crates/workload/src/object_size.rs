@@ -1,7 +1,7 @@
 //! Sizes of objects: fixed, listed with weights, or lognormal.
 //!
-//! The lognormal sizes use only additions, multiplications, divisions and square roots, whose results are the same on
-//! every machine. The results of a library's `exp` and `ln` differ between machines.
+//! The lognormal sizes use only additions, multiplications, divisions and square roots, whose results are the
+//! same on every machine. A library's `exp` and `ln` may differ between machines.
 
 use crate::random::RandomStream;
 use serde::Deserialize;
@@ -132,7 +132,8 @@ fn ln(number: f64) -> f64 {
     2.0 * ratio * series + f64::from(exponent) * std::f64::consts::LN_2
 }
 
-/// Returns the exponential: a power of two times the Taylor series of the rest, which is at most ln 2 / 2.
+/// Returns the exponential: a power of two times the Taylor series of the remainder, which is at most ln 2 /
+/// 2.
 fn exp(number: f64) -> f64 {
     let twos = (number / std::f64::consts::LN_2).round().clamp(-1000.0, 1000.0);
     let rest = number - twos * std::f64::consts::LN_2;

@@ -1,9 +1,10 @@
-//! Objects of a store: each client thread puts, reads, lists and deletes its own objects, by weights.
+//! Objects of a store: each client thread puts, reads, lists and deletes its own objects, as often as weights
+//! determine.
 //!
-//! A thread has a fixed number of objects, all of which exist when a level begins. A DELETE removes an existing object.
-//! A PUT or COPY creates a missing one, or replaces one if none is missing. So a level has no more objects at its end
-//! than at its beginning. If an operation needs more objects than exist, it becomes a PUT. `object_ledger.rs` defines
-//! what each object must contain.
+//! A thread has a fixed number of objects, all of which exist when a level begins. A DELETE removes an
+//! existing object. A PUT or COPY creates a missing one, or replaces one if none is missing. A level
+//! therefore has no more objects at its end than at its beginning. If an operation needs more objects than
+//! exist, it becomes a PUT. `object_ledger.rs` defines what each object must contain.
 
 use crate::object_size::ObjectSize;
 use crate::random::RandomStream;
@@ -41,10 +42,11 @@ const KINDS: [(Kind, &str); OBJECT_KINDS] = [
 /// Parameters of the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectsOptions {
-    /// Weights by the names `put`, `get`, `head`, `delete`, `list`, `copy`, `get_range` and `delete_many`.
+    /// Weights of `put`, `get`, `head`, `delete`, `list`, `copy`, `get_range` and `delete_many`, in this
+    /// order.
     pub weights: [u32; OBJECT_KINDS],
     pub size: ObjectSize,
-    /// Number of objects of a thread.
+    /// Number of objects per thread.
     pub objects: u32,
     pub objects_per_prefix: u32,
     /// Whether GET and HEAD read objects that all threads share and that never change.
@@ -73,7 +75,6 @@ impl ObjectsOptions {
         ClassId(u8::try_from(before).unwrap_or(0))
     }
 
-    /// Returns the class of an operation.
     pub fn class_of(&self, op: &ObjectOp) -> ClassId {
         self.class(match op {
             ObjectOp::Put { .. } => Kind::Put,
@@ -155,7 +156,7 @@ pub fn part_of_object(part: u64, bytes: u64) -> (u64, u64) {
 struct Population {
     there: Vec<u32>,
     absent: Vec<u32>,
-    /// Place of each object in its list.
+    /// Position of each object in its list.
     place: Vec<u32>,
     is_there: Vec<bool>,
 }
@@ -206,7 +207,8 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Returns the workload of a thread whose objects all exist. The sum of the weights must be from 1 to `u32::MAX`.
+    /// Returns the workload of a thread whose objects all exist. The sum of the weights must be between 1 and
+    /// `u32::MAX`.
     pub fn new(options: std::sync::Arc<ObjectsOptions>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             total: options.weights.iter().sum(),
@@ -232,7 +234,7 @@ impl Objects {
     /// Records the result of the last operation.
     fn follow(&mut self, ok: bool) {
         match self.last {
-            // A write that failed leaves an object unknown, so it is put again before it is read.
+            // A failed write leaves an object unknown, so the object is put again before it is read.
             Some(ObjectOp::Put { object, .. } | ObjectOp::Copy { to: object, .. }) => {
                 self.population.set(object, ok);
             }

@@ -1,6 +1,6 @@
-//! Computes the contents of a client's files after a number of operations. It plays the workload on files in memory,
-//! byte by byte, so that a server's files can be compared with them after a level. During a level, the ledger checks
-//! reads without keeping bytes. Here it only numbers the files.
+//! Computes the contents of a client's files after a number of operations. It plays the workload on files in
+//! memory, byte by byte, so that a server's files can be compared with them after a level. During a level,
+//! the ledger checks reads without storing bytes. Here it only numbers the files.
 
 use crate::{content_of, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, MOST_BYTES_AT_ONCE};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 type Bytes = Rc<RefCell<Vec<u8>>>;
 
-/// Files of a faultless server, and the ledger that numbers them.
+/// Files of a server without faults, and the ledger that numbers them.
 struct InMemory {
     files: BTreeMap<PathId, Bytes>,
     open: HashMap<u16, Bytes>,

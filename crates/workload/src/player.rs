@@ -1,8 +1,8 @@
 //! Plays scripts, which are data, piece by piece and pass by pass, and recovers from errors.
 //!
 //! A failed operation must not spoil later passes. While a piece is disturbed, its steps tolerate leftover
-//! and missing files, and a file that was not opened is skipped until its close. Then the piece's recovery
-//! restores the initial state of later pieces, or of the next pass.
+//! and missing files, and skip a file that was not opened until its close. Then the piece's recovery restores
+//! the initial state of later pieces, or of the next pass.
 //!
 //! `diskmix` and `loadfile` create scripts, and create and remove the workspace.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// The operations. Their writes number generations from 1.
+    /// The operations. Their writes have generations from 1.
     pub(crate) steps: Vec<FileOp>,
     /// Number of generations of the piece's writes.
     pub(crate) generations: u32,
@@ -28,8 +28,8 @@ pub trait Scripted {
     /// Whether only the sweep uses files of other pieces. If so, the loss of the session skips the rest of a
     /// piece and starts the piece's recovery. A failed recovery then disturbs only the sweep.
     const HAS_SEPARATE_PIECES: bool;
-    /// Whether opens and searches that must find nothing are for names that a pass creates, so that leftovers may be
-    /// found.
+    /// Whether opens and searches that must find nothing look for names that a pass creates. If so, they may
+    /// find leftovers.
     const LOOKS_FOR_ITS_OWN: bool;
 
     fn pieces(&self) -> &[Piece];
@@ -56,7 +56,7 @@ pub struct Player<S> {
     /// Whether an operation of this piece, or of this pass, failed.
     is_disturbed: bool,
     pass_is_disturbed: bool,
-    /// First generation of the current piece.
+    /// First generation of writes in the current piece.
     generation: u32,
     pub(crate) passes: u64,
 }

@@ -1,20 +1,19 @@
-//! Random numbers of workloads: Xoshiro256++, and functions that use it. They never change.
+//! Random numbers of workloads: Xoshiro256++, and functions on it. They never change.
 //!
-//! Seeding and range reduction are written out here because a seed's operations must stay the same if a library changes
-//! them. Do not use them for secrets: the seed predicts every number.
+//! Seeding and range reduction are written out here, because a seed must give the same operations even if a
+//! library changes. Do not use them for secrets: whoever knows the seed can predict every number.
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Seed word for streams of file contents, which makes them differ from streams of requests. Changing it changes every
+/// Seed word that distinguishes streams of file contents from streams of requests. Changing it changes every
 /// content.
 const CONTENT_SEED: u64 = u64::from_le_bytes(*b"content1");
-/// Seed word for streams of requests, which makes them differ from streams of contents. Changing it changes every
+/// Seed word that distinguishes streams of requests from streams of contents. Changing it changes every
 /// request.
 const REQUEST_SEED: u64 = u64::from_le_bytes(*b"request1");
 
-/// An endless stream of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct RandomStream(Xoshiro256PlusPlus);
 
@@ -43,7 +42,7 @@ impl RandomStream {
 
     /// Returns a number from 0 to `bound` - 1: the upper half of the 128-bit product of a draw and `bound`.
     ///
-    /// Always one draw per number. The relative bias of any value is at most `bound` / 2^64.
+    /// Takes one draw per number. The relative bias of any value is at most `bound` / 2^64.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);
         u32::try_from(product >> 64).expect("the upper half is less than the bound")
@@ -61,8 +60,8 @@ mod tests {
 
     #[test]
     fn the_generator_is_xoshiro256_plus_plus_seeded_by_splitmix64() {
-        // Calculates the two published algorithms independently, so that a change of the library's seeding fails this
-        // test.
+        // Calculate the two published algorithms independently, so that a change of the library's seeding
+        // fails this test.
         let mut word = 42_u64;
         let mut state = [0_u64; 4].map(|_| {
             word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,8 @@
-//! The WebBench workloads with dynamic content: static documents and the dynamic page, both in part over TLS.
+//! The WebBench workloads with dynamic content: static documents and the dynamic page, some of both over TLS.
 //!
-//! For each request, two draws with published shares decide whether to use TLS and whether the request is dynamic. For
-//! a static request, a document is drawn as in the static workload. `dyno-page` has the page.
+//! For each request, two draws with published shares decide whether to use TLS and whether the request is
+//! dynamic. For a static request, a document is drawn as in the static workload. The crate `dyno-page`
+//! contains the page.
 
 use std::sync::Arc;
 
@@ -54,7 +55,8 @@ pub struct WebbenchDynamic {
 }
 
 impl WebbenchDynamic {
-    /// Returns the stream of one thread of one client. Each (seed, client, thread) has its own.
+    /// Returns the request stream of one thread of one client. Each (seed, client, thread) has its own
+    /// stream.
     pub fn new(tree: Arc<Tree>, shares: Shares, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             tree,

@@ -1,6 +1,7 @@
-//! The steps of a session, one request after the other, as a logged-in user makes them. The session is repeated.
+//! The steps of a session: requests made one after the other, as by a logged-in user. The session is
+//! repeated.
 //!
-//! The protocol makes the requests and extracts values from their answers.
+//! The protocol sends the requests and extracts values from their answers.
 
 use crate::{ClassId, Get, Outcome, Workload};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Streams: each client reads or writes its own large file, block by block, in order or at random, repeatedly. Blocks
-//! don't depend on each other, so several may be outstanding at the same time, or they may arrive at a fixed rate.
+//! Streams: each client repeatedly reads or writes its own large file, block by block, in order or at random.
+//! Blocks don't depend on each other, so several may be outstanding at the same time, or they may arrive at a
+//! fixed rate.
 //!
 //! A writing client requests a flush after each pass through its file, among its other blocks. The engine
 //! determines the number of concurrent blocks, and when they are due.
@@ -23,14 +24,14 @@ const SLOT: Slot = Slot(0);
 
 /// Minimum size of the writes that create the workspace. Every server accepts this size.
 const MAKING_BYTES: u32 = 1 << 16;
-/// Number of a client's random stream for the order of blocks. The client's other streams have other numbers.
+/// Number of a client's random stream for the order of blocks, unique among its streams.
 const ORDER_STREAM: u32 = u32::MAX;
 
 /// Parameters that all clients share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamsOptions {
-    /// Size of each client's file: whole blocks.
+    /// Size of each client's file, a multiple of the block.
     pub file_bytes: u64,
     pub block_bytes: u32,
     /// Whether each pass requests the blocks in the same random order instead of sequentially.
@@ -52,7 +53,7 @@ impl StreamsOptions {
 }
 
 /// Returns the offsets of a file's blocks in the order of requests. `random`: the seed and the client for a random
-/// order. None: sequential order.
+/// order, or None for sequential order.
 pub fn block_offsets(bytes: u64, block_bytes: u32, random: Option<(u64, u32)>) -> Vec<u64> {
     let block = u64::from(block_bytes);
     let mut offsets: Vec<u64> = (0..bytes / block).map(|number| number * block).collect();
@@ -91,7 +92,7 @@ pub struct Streams {
     writes: bool,
     offsets: Vec<u64>,
     state: State,
-    /// Index into the offsets of this pass. If it equals their number, a flush is next.
+    /// Index into the offsets of this pass. If it equals their number, the next operation is a flush.
     place: usize,
     passes: u64,
 }
@@ -315,7 +316,7 @@ mod tests {
         }
         assert_eq!(offsets(&[reader.next(&Outcome::START)]), [3 * 4096]);
         assert_eq!(reader.leaving(), [FileAction::Close { slot: SLOT }]);
-        // A single failed block is no reason to reopen the file.
+        // A failed block is no reason to reopen the file.
         assert_eq!(offsets(&[reader.next(&failed)]), [4 * 4096]);
     }
 

@@ -11,13 +11,13 @@ use crate::content::{least_bytes, Extension};
 const FORMAT: u32 = 1;
 /// Sum of the weights of all classes, which are percentages.
 pub(crate) const WEIGHTS_TOTAL: u32 = 100;
-/// Limit of files per class: file names have four digits.
+/// Maximum number of files per class: file names have four digits.
 const MOST_FILES_OF_A_CLASS: u32 = 10_000;
-/// Limit of a file's size: the reference server holds a whole tree in memory, and each file is held there while it is
-/// written.
+/// Maximum size of a file: the reference server holds a whole tree in memory, and each file is held in memory
+/// while it is written.
 const LARGEST_FILE_BYTES: u64 = 1 << 30;
 
-/// How well a number is known.
+/// Evidence for a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Known {
@@ -116,7 +116,7 @@ impl Contents {
     }
 }
 
-/// Returns the `quantile` of a Pareto distribution that is bounded to `low` .. `high`.
+/// Returns the `quantile` of a Pareto distribution bounded to `low` .. `high`.
 fn bounded_pareto(quantile: f64, alpha: f64, low: f64, high: f64) -> f64 {
     let share = 1.0 - (low / high).powf(alpha);
     low * (1.0 - quantile * share).powf(-1.0 / alpha)
@@ -126,7 +126,7 @@ fn bounded_pareto(quantile: f64, alpha: f64, low: f64, high: f64) -> f64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// The name in reports: "223.gif".
+    /// The name in reports, such as "223.gif".
     pub name: String,
     /// Directory, and prefix of every file name.
     pub stem: String,
@@ -192,7 +192,7 @@ impl ClassTable {
         let table: Self = toml::from_str(text)?;
         let mut problems = table.shape_problems();
         if problems.is_empty() {
-            // Only now are the numbers known to be small enough to calculate sizes.
+            // Sizes can only be calculated now that the numbers are known to be small enough.
             problems = table.total_problems();
         }
         if problems.is_empty() {
@@ -238,7 +238,7 @@ impl ClassTable {
         problems
     }
 
-    /// Returns a problem for each sum in the table that differs from the sum over its classes.
+    /// Returns a problem for each total in the table that differs from the sum over its classes.
     fn total_problems(&self) -> Vec<String> {
         let weights: u64 = self
             .classes

@@ -14,7 +14,7 @@ const WEBBENCH_STATIC: &str = include_str!("../data/webbench-static.toml");
 /// One file of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Absolute path on the server: "/wbtree/223/223_0000.gif".
+    /// Absolute path on the server, such as "/wbtree/223/223_0000.gif".
     pub path: String,
     pub class: ClassId,
     pub bytes: u64,
@@ -22,7 +22,7 @@ pub struct File {
 }
 
 impl File {
-    /// Generates the file's content: deterministic, and `bytes` long.
+    /// Generates the file's content. It is deterministic and has `bytes` bytes.
     pub fn content(&self) -> Vec<u8> {
         let bytes = usize::try_from(self.bytes).expect("the table allows no file larger than memory");
         content(&self.path, self.extension, bytes)
@@ -118,13 +118,13 @@ impl Tree {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Returns XXH3-64 (seed 0) of each file's content, in the order of [`Tree::files`].
+    /// Returns the XXH3-64 digest (seed 0) of each file's content, in the order of [`Tree::files`].
     pub fn content_digests(&self) -> &[u64] {
         &self.digests().contents
     }
 
-    /// Returns XXH3-128 in hexadecimal over every file's path, a zero byte, its size (8 bytes, little endian) and its
-    /// content.
+    /// Returns the XXH3-128 digest, in hexadecimal, of every file's path, a zero byte, its size (8 bytes,
+    /// little endian) and its content.
     ///
     /// Equal digests mean equal trees in design and version; the digest does not protect against forgery.
     pub fn digest(&self) -> &str {

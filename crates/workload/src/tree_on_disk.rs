@@ -15,7 +15,7 @@ pub const MOST_PROBLEMS_REPORTED: usize = 20;
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
-/// Why a tree was not written.
+/// The reason why a tree was not written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}: {source}", path.display())]
 pub struct WriteError {
@@ -44,8 +44,8 @@ pub fn write_tree(tree: &Tree, directory: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Returns the problems of a tree below `directory`: files that are missing or unreadable, that have the wrong size or
-/// content, and files that must not exist. Returns at most [`MOST_PROBLEMS_REPORTED`], and none if the tree is
+/// Returns the problems of a tree below `directory`: files that are missing, unreadable, of the wrong size or
+/// content, or that must not exist. Returns at most [`MOST_PROBLEMS_REPORTED`], and none if the tree is
 /// complete.
 pub fn check_tree(tree: &Tree, directory: &Path) -> Vec<String> {
     let of_files = tree

@@ -1,5 +1,5 @@
-//! Actions that create and remove a client's workspace, whatever exists there. Each workload determines the files of
-//! its workspace.
+//! Actions that create and remove a client's workspace, whatever exists there. Each workload determines its
+//! files.
 
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 

@@ -1,4 +1,4 @@
-//! Workloads for a user's own server: the same path repeatedly, or several paths by weight.
+//! Workloads for a user's own server: one path repeatedly, or several paths by weight.
 //!
 //! The target has the URL's host and port, and checks whether load is permitted.
 
@@ -30,8 +30,8 @@ pub struct WeightedUrls {
 }
 
 impl WeightedUrls {
-    /// Returns the stream of one thread of one client, over paths with these weights. At least one weight must not be
-    /// zero, and their sum must fit into 32 bits.
+    /// Returns the request stream of one thread of one client. At least one weight must not be zero, and
+    /// their sum must fit into 32 bits.
     pub fn new(weights: &[u32], seed: u64, client: u32, thread: u32) -> Self {
         let sums = weights.iter().scan(0_u32, |sum, weight| {
             *sum = sum.saturating_add(*weight);

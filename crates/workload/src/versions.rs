@@ -1,9 +1,10 @@
-//! Blocks that several clients write in turn. Each contains its writer, its version number and a checksum, so that a
-//! reader can check whether the block is intact and how new it is.
+//! Blocks that several clients write in turn. Each contains its writer, its version number and a checksum, so
+//! that a reader can check whether the block is intact and how new it is.
 //!
-//! A writer holds a lock on the block and has read it under that lock, so the version numbers of a block increase by
-//! one. The rules: a block is read as one intact version. No client reads an older version than one that it has read or
-//! written. No number stands for two versions. This module does not know what other clients have read.
+//! A writer holds a lock on the block and has read it under that lock, so the version numbers of a block
+//! increase by one. The rules: each read returns one intact version. No client reads a version older than one
+//! that it has read or written. No two versions have the same number. This module does not know what other
+//! clients have read.
 //!
 //! For files of one client, whose bytes are all known, see `ledger.rs`.
 
@@ -32,18 +33,18 @@ pub enum BlockFault {
     Torn,
     /// The block is older than a version that this client has seen.
     Stale,
-    /// Two clients have written a version of this number: one of the writes is lost.
+    /// Two clients have written a version with this number, so one of the writes is lost.
     LostUpdate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     pub path: PathId,
-    /// Offset of the block in the file.
+    /// Offset of the block in its file.
     pub offset: u64,
 }
 
-/// The newest version of each block that one client has seen.
+/// The newest version of each block that a client has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Versions {
     seen: HashMap<Block, Version>,
@@ -93,7 +94,7 @@ impl Versions {
     }
 }
 
-/// Fills `into` with a block of `bytes` bytes, limited to [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`].
+/// Fills `into` with a block of `bytes` bytes, clamped to [`LEAST_BLOCK_BYTES`] to [`MOST_BYTES_AT_ONCE`].
 pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u32) {
     let bytes = (bytes.max(LEAST_BLOCK_BYTES) as usize).min(MOST_BYTES_AT_ONCE);
     let body = Writing {
@@ -114,7 +115,7 @@ pub fn write_block(into: &mut Vec<u8>, block: Block, version: Version, bytes: u3
     into[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns the version of a block if the block is intact and in its place.
+/// Returns the version of a block, or None if the block is damaged or belongs elsewhere.
 fn version_of(block: Block, data: &[u8]) -> Option<Version> {
     let word = |at: usize| Some(u64::from_le_bytes(*data.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));

@@ -1,7 +1,7 @@
 //! The WebBench static workload: selects a client thread's next file.
 //!
-//! Each request draws a class by its weight, then a file of that class, all with equal probability. The original also
-//! drew files with equal probability: this is remembered, not confirmed.
+//! For each request, a class is drawn by its weight, then a file of the class, with equal probability. That
+//! the original also drew files with equal probability is remembered, not confirmed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ pub struct WebbenchStatic {
 }
 
 impl WebbenchStatic {
-    /// Returns the stream of one thread of one client. Each (seed, client, thread) has its own.
+    /// Returns the request stream of one thread of one client. Each (seed, client, thread) has its own
+    /// stream.
     pub fn new(tree: Arc<Tree>, seed: u64, client: u32, thread: u32) -> Self {
         Self {
             tree,

@@ -1,8 +1,8 @@
-//! The loop of a client with several concurrent operations: closed load without think time or rate limit (`prepare`
-//! refuses any other load).
+//! The loop of a client with several concurrent operations: closed load without think time or rate limit
+//! (`prepare` refuses any other load).
 //!
-//! An operation is due when the previous one in its slot has ended, so that response times and concurrency
-//! obey Little's law.
+//! An operation is due when the previous one in its slot has ended, so response times and concurrency obey
+//! Little's law.
 
 use super::{ClientThread, PAUSE_NS};
 use crate::digest::OperationsDigest;
@@ -64,7 +64,7 @@ impl ClientThread {
             self.count_end(&mut places, &performed, due_ns);
         }
         if places.last.session_lost && held.is_none() {
-            // Tell the workload that its session is lost, so that it does not close files.
+            // Report to the workload that its session is lost, so that it does not close files.
             workload.next(&places.last);
         }
         self.close(&digest, end_ns);
@@ -135,7 +135,7 @@ impl ClientThread {
         places.last = Outcome {
             ok: performed.result.is_ok(),
             bytes_read: performed.bytes_read,
-            // Report a lost session once, even if other operations end before the next call of the workload.
+            // Report a lost session once, even if other operations end before the workload's next call.
             session_lost: performed.session_lost || places.last.session_lost,
         };
     }

@@ -1,4 +1,4 @@
-//! Tests which operations a tally counts.
+//! Tests which operations a tally counts, and where.
 
 use super::*;
 use dyno_http::Exchange;
@@ -27,7 +27,7 @@ fn ended(result: Result<(), Failure>) -> Performed {
     }
 }
 
-/// Makes a tally of operations that end at `moments`.
+/// Creates a tally of operations that end at `moments`.
 fn tally(result: Result<(), Failure>, moments: &[u64]) -> LevelTally {
     let mut tally = Tally::new(
         WINDOW,

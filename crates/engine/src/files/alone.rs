@@ -17,8 +17,8 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -
     })
 }
 
-/// Runs one task per client until all have ended or `is_over` returns true, which drops the rest. `clients`: each
-/// client's number and the index of its share.
+/// Runs one task per client until all have ended, or until `is_over` returns true and the rest are dropped.
+/// `clients`: each client's number and the index of its share.
 pub(super) fn each_client<S: Sessions>(
     sessions: &S,
     identity: u64,
@@ -41,8 +41,8 @@ pub(super) fn each_client<S: Sessions>(
     executor.run(is_over).map_err(|_| Fault::OtherIo.into())
 }
 
-/// Runs `work` for one client on the first share and returns its result. Fails after its limits, or if `end` stops the
-/// job and the server does not answer.
+/// Runs `work` for one client on the first share and returns its result. Fails at the client's time limits,
+/// or if `end` stops the job and the server does not answer.
 pub(super) fn alone<S: Sessions, T: 'static, F: Future<Output = Result<T, Failure>> + 'static>(
     sessions: &S,
     identity: u64,

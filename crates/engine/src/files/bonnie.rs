@@ -1,8 +1,8 @@
 //! Bonnie's six phases over any file protocol, in the order of T. Bray's program of 1996.
 //!
-//! Four things differ. A character is a store and a comparison, not a call of the C library. The seekers are threads
-//! with their own sessions and start together, while Bonnie starts processes and gives them five seconds. A seed
-//! determines the seek positions. Read data is checked (`bonnie_contents.rs`).
+//! There are four differences. A character is a store and a comparison, not a call of the C library. The
+//! seekers are threads with their own sessions and start together, whereas Bonnie starts processes and waits
+//! five seconds for them. A seed determines the seek positions. Read data is checked (`bonnie_contents.rs`).
 
 use super::bonnie_contents::{ContentCheck, Versions, WORD_BYTES};
 use super::client::CachedClient;
@@ -39,7 +39,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Res
         .map(|&number| of_client(spec, number).file)
         .collect();
     if matches!(&seeks, Err(failure) if failure.fault == Fault::ResponseTimeout) {
-        // The controller removes the files, so that only one wait is spent on a server that hangs.
+        // The controller removes the files, so that only one wait is spent on a hanging server.
         return seeks.map(|_| phases);
     }
     // Use one client for all files, because several sessions would interfere with each other.
@@ -76,7 +76,7 @@ fn of_client(spec: &BonnieSpec, number: u32) -> BonnieSpec {
     }
 }
 
-/// Runs the seekers of all clients, one thread each. None if no client runs in this process.
+/// Runs the seekers of all clients, one thread each. Returns None if no client runs in this process.
 fn all_seekers<S: Sessions>(job: &Job<'_, S>, spec: &BonnieSpec) -> Result<Option<LevelTally>, Failure> {
     let shared: Vec<_> = (0..spec.clients)
         .map(|_| (Arc::new(AtomicU32::new(0)), Arc::<Versions>::default()))
@@ -159,7 +159,7 @@ impl<C: FileClient> Worker<C> {
         }
     }
 
-    /// Returns the worker for a seeker. `writes_late`: its writes may become visible only at its close.
+    /// Returns the worker of a seeker. `writes_late`: its writes may become visible only at its close.
     fn writing_late(self, writes_late: bool) -> Self {
         Self {
             check: self.check.writing_late(writes_late),
@@ -332,7 +332,7 @@ async fn sequential<C: FileClient>(mut worker: Worker<C>) -> Result<Vec<Measured
     finished.map(|()| phases)
 }
 
-/// Removes the clients' files as far as possible.
+/// Removes the clients' files. Continues after failures.
 async fn remove<C: FileClient>(mut client: CachedClient<C>, files: Vec<String>) -> Result<(), Failure> {
     client.connect().await?;
     let mut removed = Ok(());

@@ -1,10 +1,9 @@
 //! Contents of Bonnie's file in each phase, and the check of read data.
 //!
 //! Contents depend only on the position, except that seekers change chunks. The seekers of a client therefore share a
-//! list of versions per chunk. A read that overlaps another seeker's write and equals no version counts as neither
-//! right nor wrong. With close-to-open consistency, a client may cache between open and close (RFC 8881, section
-//! 10.3.1). So a write lasts until the seeker's close, and older versions are right unless the seeker has seen a newer
-//! one.
+//! list of versions per chunk. A read that overlaps another seeker's write and equals no version is neither right nor
+//! wrong. With close-to-open consistency, a client may cache between open and close (RFC 8881, section 10.3.1). A write
+//! therefore lasts until the seeker's close, and older versions are right unless the seeker has seen a newer one.
 
 use super::measured::Checked;
 use dyno_measure::{Failure, Fault};
@@ -78,8 +77,8 @@ impl ContentCheck {
         self.judge(right, data)
     }
 
-    /// Returns the content of chunk `number` after the phase "write". In each chunk, one more word is incremented than
-    /// in the chunk before.
+    /// Returns the content of chunk `number` after the phase "write". Each chunk has one more incremented
+    /// word than the chunk before it.
     fn expected(&mut self, number: u64) -> &[u8] {
         if self.number != Some(number) {
             let words = (self.chunk.len() / WORD_BYTES) as u64;
@@ -234,7 +233,7 @@ mod tests {
 
     const CHUNK_BYTES: u32 = 512;
 
-    /// Makes chunks as the phase "write" does.
+    /// Creates chunks like the phase "write".
     fn written(chunks: u64) -> Vec<u8> {
         let mut chunk = vec![0_u8; CHUNK_BYTES as usize];
         let words = chunk.len() / WORD_BYTES;

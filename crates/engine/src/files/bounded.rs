@@ -1,5 +1,5 @@
-//! Limits the waits of a job's client: each answer must arrive in time, or the session is lost with a timeout. A level
-//! limits whole operations instead (`client.rs`). A call of a job, such as a close that writes back, may take long.
+//! Limits the waits of a job's client: if an answer is late, the session ends with a timeout. A level limits
+//! whole operations instead (`client.rs`). A call of a job, such as a close that writes back, may take long.
 
 use dyno_files::{
     Break, Caching, Call, CallId, Event, FileClient, Grant, Handle, PageRun, Postponed, Reply, Stability,
@@ -10,14 +10,14 @@ use std::future::{poll_fn, Future};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// Additional time for a flush, per byte written since the last one: the server may still have all of these bytes in
+/// Additional time for a flush, per byte written since the last one: the server may still hold all of them in
 /// memory, and a slow disk writes 10 MB/s.
 const FLUSH_NS_PER_BYTE: u64 = 100;
 
 /// Limits of a job's client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Time limit of the client.
+    /// Maximum run time of the client.
     pub(super) most_ns: u64,
     /// Time without an answer after which a call fails.
     pub(super) timeout_ns: u64,
@@ -53,13 +53,13 @@ impl<C> Bounded<C> {
         &self.client
     }
 
-    /// Returns the time of a clock that stands still while the rate limit delays a request.
+    /// Returns the monotonic clock minus the delays by the rate limit.
     pub(super) fn clock_ns(&self) -> u64 {
         self.bound.executor.task_clock_ns()
     }
 }
 
-/// Limit of each wait.
+/// Limits of each wait.
 #[derive(Debug)]
 struct Bound {
     executor: Executor,
@@ -70,13 +70,13 @@ struct Bound {
 }
 
 impl Bound {
-    /// Sets the deadline of the task: a timeout and `more_ns` after `from_ns`.
+    /// Sets the task's deadline: a timeout plus `more_ns` after `from_ns`.
     fn begin(&self, more_ns: u64, from_ns: u64) {
         let due_ns = from_ns.saturating_add(self.timeout_ns).saturating_add(more_ns);
         self.executor.set_deadline(due_ns.min(self.until_ns));
     }
 
-    /// Waits for `work`, at most a timeout and `more_ns`.
+    /// Waits for `work`, for at most a timeout plus `more_ns`.
     async fn keep<T>(&self, more_ns: u64, work: impl Future<Output = T>) -> T {
         self.begin(more_ns, monotonic_ns());
         let mut seen = self.postponed.all();
@@ -153,7 +153,7 @@ impl<C: FileClient> FileClient for Bounded<C> {
     }
 
     async fn break_until(&mut self, due_ns: u64) -> Result<Option<Break>, Failure> {
-        // This does not wait for the server, but the session may renew its lease meanwhile.
+        // This is not a wait for the server, but the session may renew its lease during it.
         self.bound.begin(0, due_ns.max(monotonic_ns()));
         self.client.break_until(due_ns).await
     }

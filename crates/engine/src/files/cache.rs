@@ -1,4 +1,4 @@
-//! The part of a level document's section `client` that all file protocols have in common: cache and workspace.
+//! Settings that all file protocols share in a level document's `client` section: cache and workspace.
 
 use super::client::CachedClient;
 use super::sessions::KeptBy;
@@ -83,7 +83,7 @@ impl FilesOptions {
             .is_some_and(|cache| matches!(cache.policy, Policy::CloseToOpen(_)))
     }
 
-    /// Returns the options for a workload that flushes its writes. None if there is a client cache.
+    /// Returns the options for a workload that flushes its writes, or None if there is a client cache.
     pub(super) fn as_sent(self) -> Option<Self> {
         self.cache.is_none().then_some(self.without_cache())
     }

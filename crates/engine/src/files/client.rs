@@ -1,4 +1,4 @@
-//! Executes a workload on files: turns operations into calls, compares read data with the expected contents,
+//! Executes a workload on files: converts operations to calls, compares read data with the expected contents,
 //! and checks every answer.
 
 use super::names::{wanted, Names};
@@ -39,7 +39,6 @@ struct Moved {
     written: u64,
 }
 
-/// One client that uses files.
 pub(crate) struct FilesClient<S: Sessions> {
     client: CachedClient<S::Client>,
     names: Names,
@@ -59,7 +58,7 @@ pub(crate) struct FilesClient<S: Sessions> {
     outages: Outages,
     /// Whether the client waits for an absent server, for at most the timeout of an operation.
     waits_for_server: bool,
-    /// Time at which to cut the connection.
+    /// Time at which the client cuts its connection.
     cut_ns: Option<u64>,
     /// Time for which the rate limit delayed requests of the last operation, in nanoseconds.
     postponed_ns: u64,
@@ -100,7 +99,7 @@ impl<S: Sessions> FilesClient<S> {
         self.ledger = ledger;
     }
 
-    /// Marks all further writes as those of the level `mark`.
+    /// Marks further writes with `mark`, which identifies the level.
     pub(crate) fn begin_level(&mut self, mark: u32) {
         self.ledger.begin_level(mark);
     }
@@ -160,7 +159,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Performs an unmeasured action. The caller sets the deadline.
+    /// Performs an action outside the measured load. The caller sets the deadline.
     pub(crate) async fn act_unmeasured(&mut self, action: &FileAction) -> Result<(), Failure> {
         let result = self.act(action, &mut Moved::default()).await;
         self.note_loss(&result).await;
@@ -171,7 +170,7 @@ impl<S: Sessions> FilesClient<S> {
         self.client.finish().await
     }
 
-    /// Returns the expected contents for the next level. The client is not used afterwards.
+    /// Takes the expected contents for the next level. The client must not be used afterwards.
     pub(crate) fn take_ledger(&mut self) -> Ledger {
         std::mem::replace(&mut self.ledger, Ledger::new(0))
     }
@@ -215,7 +214,7 @@ impl<S: Sessions> FilesClient<S> {
         self.checked_bytes
     }
 
-    /// Waits until `due_ns` and handles breaks meanwhile.
+    /// Waits until `due_ns`. Handles breaks meanwhile.
     pub(crate) async fn wait_until(&mut self, due_ns: u64) {
         if self.lost {
             return self.executor.sleep_until(due_ns).await;
@@ -242,7 +241,7 @@ impl<S: Sessions> FilesClient<S> {
         self.ledger.session_lost();
         self.shared.session_lost();
         self.outages.lose_session();
-        // The session is over or broken, so only drop it, without waiting.
+        // The session is over or broken, so drop it without waiting.
         self.executor.set_deadline(monotonic_ns());
         let _ = self.client.finish().await;
     }
@@ -371,7 +370,7 @@ impl<S: Sessions> FilesClient<S> {
         self.expect_read((slot, offset, bytes), came, wrong)
     }
 
-    /// Checks the length of a read. `wrong`: the content was wrong, so the check fails.
+    /// Checks the length of a read. `wrong`: the content was wrong, so the check fails anyway.
     fn expect_read(
         &self,
         (slot, offset, bytes): (Slot, u64, u32),

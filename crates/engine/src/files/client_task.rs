@@ -1,5 +1,5 @@
-//! Life of a file client: it logs on, creates or finds its workspace, waits for the other clients, works, and cleans
-//! up. `client.rs` performs its operations.
+//! Life cycle of a file client: it logs on, creates or finds its workspace, waits for the other clients,
+//! works, and cleans up. `client.rs` performs its operations.
 
 use super::client::FilesClient;
 use super::removal::remove;
@@ -47,7 +47,7 @@ impl<S: Sessions> Queue<S> {
         self.step_ns.set(monotonic_ns());
     }
 
-    /// Returns whether the server is stalled: no client completes steps.
+    /// Returns whether the server is stalled: no client completes a step.
     fn stands_still(&self, step_ns: u64) -> bool {
         monotonic_ns().saturating_sub(self.step_ns.get()) >= step_ns
     }
@@ -71,7 +71,7 @@ pub(crate) struct ClientTask<S: Sessions> {
     workload: AnyWorkload,
     /// Whether the contents of an existing workspace are known from an earlier level.
     known: bool,
-    /// Counts at the start of the level, and when the client finished.
+    /// Counts at the start of the level, and the time when the client finished.
     at_start: Option<Figures>,
     at_end: Option<Figures>,
     /// Start of the level.
@@ -112,7 +112,7 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// Runs the level. Returns whether the workspace is ready for the next one.
+    /// Runs the level. Returns whether the workspace is ready for the next level.
     async fn take_part(&mut self, queue: &Rc<Queue<S>>) -> bool {
         let engine = self.engine.clone();
         let prepare_until_ns = self.clock_ns().saturating_add(self.preparation_ns());
@@ -148,7 +148,7 @@ impl<S: Sessions> ClientTask<S> {
             }
             self.at_end = Some(self.figures());
         }
-        // A client that leaves early delays its clean-up, so as not to disturb the measurement.
+        // A client that leaves early delays its clean-up, so that it does not disturb the measurement.
         let end_ns = start_ns.saturating_add(engine.level.window.length_ns);
         if monotonic_ns() < end_ns {
             engine
@@ -162,7 +162,7 @@ impl<S: Sessions> ClientTask<S> {
 
     /// Logs on, unless the server has already stalled for earlier clients.
     async fn log_on(&mut self, queue: &Queue<S>, until_ns: u64) -> Result<(), Failure> {
-        // Clients that wait for the rate limit in turn are no stall.
+        // Clients that wait in turn for the rate limit do not indicate a stall.
         let turns_ns = self.work.paced_ns(self.engine.level.part.clients, 0);
         if queue.stands_still(self.step_ns().saturating_add(turns_ns)) {
             return Err(Fault::ResponseTimeout.into());
@@ -181,7 +181,7 @@ impl<S: Sessions> ClientTask<S> {
         self.allow_for_step(until_ns);
         self.client.make_parents().await?;
         let marker = self.workload.as_files().marker();
-        // If the contents of an existing workspace are unknown, make it again.
+        // If the contents of an existing workspace are unknown, create it again.
         let found = self.known && self.client.finds(marker).await?;
         if !found {
             self.client.forget_everything();
@@ -223,8 +223,8 @@ impl<S: Sessions> ClientTask<S> {
         self.allow_until(until_ns);
         removed = removed.and(self.client.finish().await);
         if (!whole || removed.is_err()) && self.work.workspaces.stands(self.number) {
-            // The clean-up failed, for example because a write failed. The server has closed the open files with the
-            // session, so try again in a new one.
+            // The clean-up failed, for example because a write failed. The server closed the open files with
+            // the session, so try again in a new session.
             self.allow_until(until_ns);
             removed = remove(&mut self.client, self.workload.as_files()).await;
         }
@@ -246,8 +246,8 @@ impl<S: Sessions> ClientTask<S> {
         self.work.timeout_ns.saturating_mul(LEAVING_TIMEOUTS)
     }
 
-    /// Returns the time of the clock for the time limits of steps. The clock stands still while the rate limit delays a
-    /// request.
+    /// Returns the clock for the time limits of steps: the monotonic clock minus the delays by the rate
+    /// limit.
     fn clock_ns(&self) -> u64 {
         self.engine.executor.task_clock_ns()
     }
@@ -289,7 +289,8 @@ impl<S: Sessions> ClientTask<S> {
         }
     }
 
-    /// Returns the counts of durable handles and of data after outages; None if nothing was meant to survive an outage.
+    /// Returns the counts of durable handles and of data after outages, or None if nothing was meant to
+    /// survive an outage.
     fn failover(&self, kept: KeptHandles) -> Option<FailoverTally> {
         let read_back = self.client.read_back();
         if read_back.is_none() && kept.asked == 0 {
@@ -327,7 +328,7 @@ impl<S: Sessions> Drop for ClientTask<S> {
         files.sessions = self.client.sessions().to_vec();
         files.connections = self.client.connections();
         files.reconnects = self.client.reconnects();
-        // The tally is only borrowed here if this thread is panicking.
+        // The tally can only be borrowed here if this thread is panicking.
         if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
             tally.add_files(files);
         }

@@ -1,6 +1,6 @@
-//! Jobs on files: programs of one or several clients, with one session and thread each, whose phases start
-//! together on all nodes. For programs whose next call depends on answers or local files, which workloads
-//! cannot express. `bonnie.rs` and `scenario.rs` are the programs.
+//! Jobs on files: programs of one or several clients, with one session and thread each. Their phases start
+//! together on all nodes. They are for programs whose next call depends on answers or local files, which
+//! workloads cannot express. `bonnie.rs` and `scenario.rs` are the programs.
 
 use super::alone::alone;
 use super::bounded::{Bounded, Limits};
@@ -36,7 +36,7 @@ pub(super) struct Job<'a, S> {
     pub(super) end: &'a Arc<JobControl>,
     /// Clients of this process. None: all.
     pub(super) part: Option<PartSpec>,
-    /// Number of the next clients' first gate.
+    /// Number of the first gate of the next clients.
     pub(super) first_gate: u64,
 }
 
@@ -48,23 +48,23 @@ impl<S: Sessions> Job<'_, S> {
         })
     }
 
-    /// Returns the part of the rate that this process may use while all others use theirs.
+    /// Returns this process's part of the rate, which it may use while all others use theirs.
     pub(super) fn own_rate_per_s(&self) -> Option<f64> {
         let share = |part: PartSpec| part.client_run as f64 / part.client_step as f64;
         self.max_rate_per_s
             .map(|rate| rate * self.part.map_or(1.0, share))
     }
 
-    /// Returns the sessions of `here` of all clients, which keep their share of the rate limit. `first`: number of the
-    /// first one.
+    /// Returns the sessions of `here` of all clients, limited to their share of the rate. `first`: number of
+    /// the first client.
     fn paced_sessions(&self, here: usize, all: usize, first: usize) -> S {
         let address = self.sessions.address();
         self.sessions
             .paced(Pace::of_part(address, self.max_rate_per_s, (here, all), first))
     }
 
-    /// Runs the clients of this process and returns their results. Each client has `threads` threads, whose sessions
-    /// are numbered from `first`. Returns the first failure if any client fails.
+    /// Runs the clients of this process and returns their results. Each client has `threads` threads, whose
+    /// sessions are numbered from `first`. If any client fails, returns the first failure.
     pub(super) fn by_several<T: Send + 'static, F: Future<Output = Result<T, Failure>> + 'static>(
         &self,
         clients: u32,
@@ -121,7 +121,7 @@ impl<S: Sessions> Job<'_, S> {
     }
 }
 
-/// One client of a job. It makes no more calls after the job was stopped or another client failed.
+/// One client of a job. It makes no calls after the job was stopped or another client failed.
 pub(super) struct JobClient<C> {
     /// The client without these checks, for clean-up after a failure.
     pub(super) files: CachedClient<Bounded<C>>,
@@ -139,7 +139,7 @@ pub(super) struct JobClient<C> {
 }
 
 impl<C: FileClient> JobClient<C> {
-    /// Returns the client, set to measure the duration of each call.
+    /// Makes the client measure the duration of each call.
     pub(super) fn timing_each_call(self) -> Self {
         Self {
             times: Some(Histogram::new()),
@@ -147,8 +147,7 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Returns the time of a clock that stands still while the rate limit delays a request, so that response times
-    /// exclude such delays.
+    /// Returns the clock for response times: the monotonic clock minus the delays by the rate limit.
     pub(super) fn call_clock_ns(&self) -> u64 {
         self.files.counted().inner().clock_ns()
     }
@@ -178,7 +177,7 @@ impl<C: FileClient> JobClient<C> {
         }
     }
 
-    /// Waits for all clients of the job, and handles breaks meanwhile.
+    /// Waits for all clients of the job. Handles breaks meanwhile.
     pub(super) async fn wait_for_all(&mut self) -> Result<(), Failure> {
         self.pass(GateKind::Between).await
     }
@@ -275,14 +274,14 @@ impl<C: FileClient> Files for JobClient<C> {
     }
 }
 
-/// Barrier for the clients of all threads, which also waits for the controller's gate.
+/// Barrier for the clients on all threads. It also waits for the controller's gate.
 #[derive(Debug)]
 struct Gate {
     clients: u64,
     control: Arc<JobControl>,
     arrived: AtomicU64,
     has_failed: AtomicBool,
-    /// First failure, which ends the wait.
+    /// First failure. It ends the wait.
     failure: Mutex<Option<Failure>>,
 }
 
@@ -297,7 +296,7 @@ impl Gate {
         }
     }
 
-    /// Returns once the gate is open. Handles breaks meanwhile.
+    /// Waits until the gate is open. Handles breaks meanwhile.
     async fn pass(&self, gate: u64, kind: GateKind, files: &mut impl Files) -> Result<(), Failure> {
         if (self.arrived.fetch_add(1, Ordering::AcqRel) + 1) % self.clients == 0 {
             self.control.reach(gate, kind);

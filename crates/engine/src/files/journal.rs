@@ -1,7 +1,7 @@
 //! The journal of a power cut: writes files until the server is gone, then reads the remains.
 //!
-//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` has the journal's
-//! data.
+//! Writes are unstable if the protocol allows it, because the flush is under test. `crate::journal` defines the
+//! journal.
 
 use super::alone::{alone, apart, each_client};
 use super::bounded::Limits;
@@ -48,7 +48,7 @@ pub(crate) fn begin<S: Sessions + Clone>(sessions: &S, identity: u64, spec: Jour
     })
 }
 
-/// Reads every file of a journal again.
+/// Reads back every file of a journal.
 pub(crate) fn read_back<S: Sessions + Clone>(
     sessions: &S,
     identity: u64,
@@ -133,7 +133,7 @@ async fn read<C: FileClient>(
         let mut seen = Vec::with_capacity(wanted.len());
         let why = match read_one(files, &path, wanted.len(), &mut seen).await {
             Ok(()) => None,
-            // A missing file or directory means that the data is lost, not that reading failed.
+            // A missing file or directory means that the data was lost, not that reading failed.
             Err(failure) if failure.fault == Fault::NotFound => None,
             Err(failure) => Some(failure.to_string()),
         };

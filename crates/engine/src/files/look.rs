@@ -30,8 +30,9 @@ const FIRST_WAIT_NS: u64 = NS_PER_S / 1000;
 /// Time limit for ending the sessions after all were open.
 const LEAVING_NS: u64 = NS_PER_S;
 
-/// Checks every share, as clients with `identity`. Opens at least `together` sessions at once: those beyond one per
-/// share are on the first share. `timeout_ns` is the limit for all shares, which are checked concurrently.
+/// Checks every share, as clients with `identity`. Opens at least `together` sessions at the same time: one
+/// per share, and any others on the first share. `timeout_ns` is the limit for all shares, which are checked
+/// concurrently.
 pub(crate) fn look<S: Sessions>(sessions: &S, identity: u64, together: u32, timeout_ns: u64) -> Vec<Look> {
     let until_ns = monotonic_ns().saturating_add(timeout_ns);
     let answers = apart(|| {
@@ -96,7 +97,7 @@ fn look_from_here<S: Sessions>(
     let all = shares.max(together as usize);
     let clients = (0..).zip((0..shares).chain(iter::repeat(0)).take(all));
     let (open, refused) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(None)));
-    // Whether the first client could log on. The others wait for it, and do not try where the user was refused.
+    // Result of the first client's log-on. The others wait for it, and do not try if the user was refused.
     let first = Rc::new(Cell::new(None));
     each_client(
         sessions,
@@ -153,7 +154,7 @@ async fn first_of(first: &Cell<Option<Result<(), Failure>>>, executor: &Executor
     }
 }
 
-/// Ends sessions. Ignores failures, because the answers are already known.
+/// Ends the sessions. Ignores failures, because the answers are already known.
 fn leave<F: Files + 'static>(executor: &Executor, open: Vec<F>) {
     for mut files in open {
         let handle = executor.clone();
@@ -196,12 +197,13 @@ async fn count(client: &mut impl Files, directory: &str, pattern: &str) -> Resul
     }
 }
 
-/// Samba's total and free space if its `dfree command` returns nothing (`source3/smbd/dfree.c`).
+/// Total and free space that Samba reports if its `dfree command` returns nothing (`source3/smbd/dfree.c`).
 const SAMBA_KNOWS_NOTHING: (u64, u64) = (2 << 20, 1 << 20);
-/// Upper bound of a plausible size (an exbibyte): a larger value is negative or meaningless.
+/// Upper bound of a plausible size (an exbibyte): larger values are negative or meaningless.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// Returns the free space if it is plausible. Some servers report a total of zero, or more free space than total space.
+/// Returns the free space if it is plausible, or None. Some servers report a total of zero, or more free
+/// space than total space.
 fn believable(total_bytes: u64, free_bytes: u64) -> Option<u64> {
     let can_be = (1..MOST_BYTES).contains(&total_bytes) && free_bytes <= total_bytes;
     (can_be && (total_bytes, free_bytes) != SAMBA_KNOWS_NOTHING).then_some(free_bytes)

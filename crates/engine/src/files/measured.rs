@@ -10,7 +10,7 @@ use dyno_measure::{monotonic_ns, thread_cpu, unix_s, Histogram, ThreadCpu, NS_PE
 pub(super) struct Measured {
     pub(super) started_ns: u64,
     ended_ns: u64,
-    /// CPU time of the thread at the start; after the end, the difference. The same applies to `requests`.
+    /// CPU time of the thread at the start; after the end, the difference. `requests` works in the same way.
     cpu: ThreadCpu,
     /// CPU time of the busiest thread.
     busiest_cpu_s: f64,
@@ -68,7 +68,7 @@ impl Measured {
         }
     }
 
-    /// Adds concurrent work. The time is from the first start to the last end; CPU times are added.
+    /// Adds a concurrent measurement. The time is from the first start to the last end; CPU times are added.
     fn add(&mut self, other: &Self) {
         self.started_ns = self.started_ns.min(other.started_ns);
         self.ended_ns = self.ended_ns.max(other.ended_ns);
@@ -87,7 +87,7 @@ impl Measured {
         }
     }
 
-    /// Adds up concurrent measurements. None if there are none.
+    /// Adds up concurrent measurements. Returns None if there are none.
     pub(super) fn together(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         all.into_iter().reduce(|mut all, one| {
             all.add(&one);

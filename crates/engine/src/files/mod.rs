@@ -2,8 +2,8 @@
 //!
 //! `workload` generates operations; `sessions`, `target` and `cache` configure clients. `client_task` runs a
 //! client, `client` performs its operations, `names` maps its files to paths. `look` checks a server before
-//! load, `bonnie` and `scenario` are jobs (`job`, `program`, `bounded`), `removal` cleans up, `journal` belongs to power
-//! cuts.
+//! load, `bonnie` and `scenario` are jobs (`job`, `program`, `bounded`), `removal` cleans up, `journal` is
+//! for power cuts.
 
 mod alone;
 mod bonnie;
@@ -46,12 +46,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use workload::FilesWorkload;
 
-/// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops connections beyond
-/// this length, which appears as a reset a minute later.
+/// Maximum concurrent log-ons. Servers have short accept queues (Samba: 50), and the kernel drops further
+/// connections, which appear as resets a minute later.
 const LOGGING_ON: usize = 32;
 /// Usual number of requests that start and end a session, including those for the directories above the workspace.
 const REQUESTS_PER_SESSION: usize = 16;
-/// Maximum number of requests of a call outside of the measured load, for usual sizes.
+/// Usual maximum number of requests per call outside of the measured load.
 const REQUESTS_PER_CALL: usize = 4;
 /// Size of the largest usual write.
 const WRITE_BYTES: u64 = 1 << 20;
@@ -87,14 +87,15 @@ impl<S: Sessions> FilesWork<S> {
         }
     }
 
-    /// Returns about how long the rate limit makes sessions with this number of calls take; 0 without a limit.
+    /// Estimates how long the rate limit makes sessions with this number of calls take, in nanoseconds; 0
+    /// without a limit.
     fn paced_ns(&self, sessions: usize, calls: usize) -> u64 {
         let requests = sessions * REQUESTS_PER_SESSION + calls * REQUESTS_PER_CALL;
         let pace = self.sessions.pace();
         pace.map_or(0, |pace| pace.length_ns(requests))
     }
 
-    /// Returns about how long the rate limit makes the preparation of a level's clients take.
+    /// Estimates how long the rate limit makes the preparation of a level's clients take, in nanoseconds.
     fn preparation_ns(&self, level: &Level) -> u64 {
         if self.sessions.pace().is_none() {
             return 0;
@@ -108,7 +109,7 @@ impl<S: Sessions> FilesWork<S> {
         self.paced_ns(clients, actions.sum::<usize>() + clients * writes as usize)
     }
 
-    /// Returns how long the rate limit delays the removal of all workspaces, in nanoseconds.
+    /// Estimates how long the rate limit makes the removal of all workspaces take, in nanoseconds.
     fn removal_ns(&self) -> u64 {
         if self.sessions.pace().is_none() {
             return 0;
@@ -122,12 +123,12 @@ impl<S: Sessions> FilesWork<S> {
         self.paced_ns(standing.len() + self.sessions.shares().len(), calls.sum())
     }
 
-    /// Returns a mark that distinguishes the writes of this level from all others, even with the same seed.
+    /// Returns a mark that distinguishes this level's writes from all others, even those with the same seed.
     fn mark(&self) -> u32 {
         (self.identity >> 32) as u32
     }
 
-    /// Returns the directory of a client's paths. Clients that share files all use one share and directory.
+    /// Returns the directory for a client's paths. Clients that share files all use one share and directory.
     fn directory_of(&self, number: usize) -> String {
         match self.workload.shares_files() {
             true => self.workspaces.directory().to_owned(),

@@ -1,4 +1,4 @@
-//! Paths of a client's files and the calls that use paths.
+//! Paths of a client's files, and calls by path.
 
 use dyno_files::{Access, Call, Disposition};
 use dyno_workload::{FileAction, FileCatalogue, Intent, PathId, Presence};
@@ -33,7 +33,8 @@ impl Names {
         &self.paths[id.0 as usize]
     }
 
-    /// Returns the call of an action on a path, and whether the path must exist. None for actions on open files.
+    /// Returns the call of an action on a path, and whether the path must exist. Returns None for actions on
+    /// open files.
     pub(crate) fn call_by_path(&self, action: &FileAction) -> Option<(Call<'_>, Option<Presence>)> {
         Some(match *action {
             FileAction::QueryPath { path, presence } => {
@@ -73,7 +74,7 @@ impl Names {
     }
 }
 
-/// Returns the access and disposition with which an application opens a file for `intent`.
+/// Returns the access and disposition that an application uses to open a file for `intent`.
 pub(super) fn wanted(intent: Intent) -> (Access, Disposition) {
     match intent {
         Intent::Look => (Access::Attributes, Disposition::Open),

@@ -1,10 +1,10 @@
-//! Calls of a program on files, with checks of their answers.
+//! Calls that programs make on files, with checks of the answers.
 
 use dyno_files::{Access, Ask, Call, Disposition, Files, Handle, Info, Open, Reply, Stability};
 use dyno_measure::{Detail, Failure, Fault};
 use dyno_workload::{content_of, Writing};
 
-/// Calls that programs make, with checks of their results.
+/// Calls that programs make, with checks of the answers.
 pub(super) trait Program: Files {
     /// Performs a call that returns no data.
     async fn ask(&mut self, call: &Call<'_>) -> Result<Reply, Failure> {
@@ -77,7 +77,7 @@ pub(super) trait Program: Files {
         Ok(())
     }
 
-    /// Reads a file in pieces until a read returns nothing, and compares every byte.
+    /// Reads a file in pieces until a read returns no data, and compares every byte.
     async fn read_whole(
         &mut self,
         path: &str,
@@ -120,7 +120,7 @@ pub(super) trait Program: Files {
         }
     }
 
-    /// Fails unless the file has this size or, for None, is missing.
+    /// Fails unless the file has this size. None: fails unless the file is missing.
     async fn expect(&mut self, path: &str, bytes: Option<u64>) -> Result<(), Failure> {
         match (self.ask(&Call::QueryPath { path }).await?, bytes) {
             (Reply::NotThere, None) => Ok(()),

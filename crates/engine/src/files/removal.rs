@@ -1,7 +1,7 @@
 //! Removes files that clients could not remove: their level was stopped, the disk was full, or the server was
 //! gone.
 //!
-//! Each workspace gets a new session, which deletes only names that the workload may have created.
+//! Each workspace is removed in a new session, which deletes only names that the workload may have created.
 //! `client_task.rs` does the regular clean-up.
 
 use super::client::FilesClient;
@@ -43,7 +43,7 @@ pub(crate) async fn remove<S: Sessions>(
     result.and(client.finish().await)
 }
 
-/// Starts to remove all workspaces of `work`, then the empty directories above them. Gives up after `most_ns`.
+/// Starts to remove all workspaces of `work`, then the empty directories above them. Stops after `most_ns`.
 pub(crate) fn start<S: Sessions>(work: &Arc<FilesWork<S>>, most_ns: u64) -> Removal {
     let (placed, removed) = (work.clone(), work.clone());
     let most_ns = most_ns.saturating_add(work.removal_ns());

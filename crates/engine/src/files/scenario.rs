@@ -1,8 +1,8 @@
 //! Steps of a scenario over any file protocol: the file operations of a user's commands, call by call,
 //! through the client cache.
 //!
-//! Names are generated beforehand, and listings are compared with them. A program's own work (sorting, printing) is not
-//! imitated.
+//! Names are generated in advance, and listings are compared with them. A program's own work (sorting,
+//! printing) is not imitated.
 
 mod metadata;
 mod streams;
@@ -24,11 +24,11 @@ use std::path::Path;
 /// Minimum transfer size of cp and cat (coreutils, `ioblksize.h`).
 const COPY_BYTES: u32 = 128 << 10;
 const OBJECT: &str = ".o";
-/// Generation of a source file's content. The file's object has another generation.
+/// Generation of a source file's content. The object built from it has another generation.
 const SOURCE_GENERATION: u32 = 0;
 const OBJECT_GENERATION: u32 = 1;
 
-/// Performs the steps. Each step starts when all nodes have ended the previous one.
+/// Performs the steps. Each step starts when all nodes have finished the previous one.
 pub(super) fn carry_out_all<S: Sessions>(job: &Job<'_, S>, all: &StepsSpec) -> Result<JobLevels, JobFailure> {
     let mut levels = Vec::new();
     let mut gate = 0;
@@ -54,7 +54,7 @@ pub(super) fn carry_out_all<S: Sessions>(job: &Job<'_, S>, all: &StepsSpec) -> R
 pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Result<JobLevels, Failure> {
     let mut levels = match &spec.action {
         StepAction::Metadata(shape) => metadata::carry_out(job, spec, shape),
-        // Streams run without a cache, so none is disclosed.
+        // Streams run without a cache, so there is none to disclose.
         StepAction::Streams(shape) => return streams::carry_out(job, spec, shape),
         _ => {
             let by_first = job.by_several(1, 1, 0, |_, client| {
@@ -76,7 +76,7 @@ pub(super) fn carry_out<S: Sessions>(job: &Job<'_, S>, spec: &StepSpec) -> Resul
     Ok(levels)
 }
 
-/// Writes back and drops this machine's page cache.
+/// Writes back this machine's page cache and drops it.
 fn drop_caches() -> std::io::Result<()> {
     rustix::fs::sync();
     std::fs::write("/proc/sys/vm/drop_caches", "3")
@@ -395,7 +395,7 @@ impl<S: Sessions> Step<S> {
             self.client.close(handle).await?;
             self.entries += 1;
         }
-        // Query all files and objects, like the linker and like a second call of make.
+        // Query all files and objects, as the linker and a second call of make do.
         for (path, _) in &names.files {
             self.client.query(path).await?;
             let object = format!("{path}{OBJECT}");
@@ -438,7 +438,7 @@ impl<S: Sessions> Step<S> {
         Ok(())
     }
 
-    /// mkfile(8) of Solaris: last byte, query, then zeros from the start.
+    /// mkfile(8) of Solaris: writes the last byte, queries the file, then writes zeros from the start.
     async fn make_file(&mut self, file: &str, bytes: u64) -> Result<(), Failure> {
         let path = self.below_base(file);
         let handle = self

@@ -11,20 +11,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Number of the first client that checks a server before load. Further clients count down.
+/// Number of the first client that checks a server before load. Further clients have lower numbers.
 pub(crate) const FIRST_ASKING_CLIENT: u32 = u32::MAX - 1;
 
 /// Requests so far, by the protocol's own names.
 pub(crate) type Requests = BTreeMap<&'static str, u64>;
 
-/// Condition under which a client may cache.
+/// What permits a client to cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeptBy {
-    /// Grants of the server: oplocks, leases.
+    /// Grants by the server: oplocks, leases.
     Grants,
     /// Close-to-open rules. Delegations may be requested in addition.
     Rules { delegations: bool },
-    /// No cache, since the kernel has one.
+    /// Nothing: the kernel has its own cache.
     Kernel,
 }
 
@@ -53,8 +53,8 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
     /// Returns the directory of a share in which clients work; empty: the share's root.
     fn base_path(&self) -> &str;
 
-    /// Returns the sessions for the roots of the shares. None if clients work in the roots anyway, or if the roots are
-    /// unknown.
+    /// Returns the sessions for the roots of the shares. Returns None if clients work in the roots anyway, or
+    /// if the roots are unknown.
     fn at_roots(&self) -> Option<Self>
     where
         Self: Sized,
@@ -75,10 +75,10 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
 
     fn agreed(client: &Self::Client) -> Option<SessionFacts>;
 
-    /// Returns whether a listing returned attributes, according to the requests before and after it.
+    /// Returns whether a listing returned attributes, given the number of requests before and after it.
     fn brought_attributes(before: &Requests, after: &Requests) -> bool;
 
-    /// Returns the condition under which a client may cache.
+    /// Returns what permits a client to cache.
     fn kept_by(&self) -> KeptBy;
 
     /// Returns the number of connections per session.
@@ -86,12 +86,12 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         1
     }
 
-    /// Returns whether the locks of one client exclude others.
+    /// Returns whether a lock of one client excludes the others.
     fn locks_exclude(&self) -> bool {
         true
     }
 
-    /// Returns the count of answers that ask clients to wait. It grows during the wait.
+    /// Returns the count of answers that ask clients to wait. It increases while clients wait.
     fn postponed(&self) -> Arc<Postponed> {
         Arc::default()
     }
@@ -102,7 +102,7 @@ pub(crate) trait Sessions: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Returns a hint for a failure.
+    /// Returns a hint for a failure, if there is one.
     fn advice(&self, failure: &Failure) -> Option<&'static str>;
 
     fn share_of(&self, client: usize) -> &str {

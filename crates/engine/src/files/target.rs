@@ -15,7 +15,7 @@ use dyno_measure::Failure;
 use serde_json::{json, Value};
 use std::sync::Arc;
 
-/// Limit of clients that block, since each needs a thread.
+/// Maximum number of clients that block, since each needs a thread.
 const MOST_CLIENTS_THAT_BLOCK: usize = 1000;
 
 impl<S: Sessions + Clone> Target for S {
@@ -85,7 +85,7 @@ impl<S: Sessions + Clone> Target for S {
         advice_on_size(failure).or_else(|| self.advice(failure))
     }
 
-    /// Parses the document's sections about the work and prepares the clients.
+    /// Parses the document's sections on the work and prepares the clients.
     #[allow(private_interfaces)]
     fn prepare(
         &self,

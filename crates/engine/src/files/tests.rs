@@ -40,8 +40,8 @@ fn job(sessions: &InMemory) -> Job<'_, InMemory> {
     }
 }
 
-/// Adds the outcomes of `work` with a wrong answer of this kind to each of its calls in turn. None: adds the outcome
-/// without a wrong answer.
+/// Adds the outcomes of `work` with a wrong answer of this kind to each of its calls in turn. None: adds the
+/// outcome without wrong answers.
 fn add(digest: &mut Xxh3Default, volume: &Volume, wrong: Option<Wrong>, work: impl Fn(&InMemory) -> String) {
     for place in 0.. {
         let sessions = InMemory::new(volume.clone(), wrong.map(|wrong| (place, wrong)));
@@ -53,7 +53,7 @@ fn add(digest: &mut Xxh3Default, volume: &Volume, wrong: Option<Wrong>, work: im
     }
 }
 
-/// Returns the digest of `work` without a wrong answer and with each kind of wrong answer.
+/// Returns the digest of `work` without wrong answers and with each kind of wrong answer.
 fn digest(volume: &Volume, kinds: &[Wrong], work: impl Fn(&InMemory) -> String) -> String {
     let mut digest = Xxh3Default::new();
     for wrong in [None].into_iter().chain(kinds.iter().copied().map(Some)) {

@@ -42,7 +42,7 @@ struct FailoverSection {
     cut_connections_percent: Option<u32>,
 }
 
-/// Evaluates an expression for the workload in an `AnyWorkload`, for each variant.
+/// Evaluates an expression for each variant of `AnyWorkload`.
 macro_rules! in_each {
     ($any:expr, $workload:pat => $result:expr) => {
         match $any {
@@ -158,7 +158,7 @@ impl FilesWorkload {
         matches!(self, Self::Failover(..))
     }
 
-    /// Returns when clients cut their connections, since the start of the level.
+    /// Returns the time at which clients cut their connections, since the start of the level.
     pub(crate) fn cut_ns(&self, window: &Window) -> Option<u64> {
         let Self::Failover(_, Some(percent)) = self else {
             return None;
@@ -172,7 +172,7 @@ impl FilesWorkload {
         matches!(self, Self::Contention(_))
     }
 
-    /// Returns whether operations do not depend on earlier answers, as open load requires.
+    /// Returns whether no operation depends on earlier answers, as open load requires.
     pub(crate) fn is_independent(&self) -> bool {
         match self {
             Self::Streams(_) | Self::Metadata(_) => true,
@@ -180,8 +180,8 @@ impl FilesWorkload {
         }
     }
 
-    /// Returns whether the workload must measure the server itself, so that it permits no client cache. Workloads that
-    /// query directories repeatedly may have a cache.
+    /// Returns whether the workload must measure the server itself, so that no client cache is permitted.
+    /// Workloads that query directories repeatedly may have one.
     pub(crate) fn goes_through(&self) -> bool {
         match self {
             Self::Metadata(options) => options.looks == 0,

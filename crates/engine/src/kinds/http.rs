@@ -1,4 +1,4 @@
-//! HTTP as a kind of work: document sections and target. `web/` has the work.
+//! HTTP as a kind of work: document sections and target. `web/` performs it.
 
 use crate::kind::{Material, OpenError, Secrets, Sections, Target, Work};
 use crate::level::Level;
@@ -54,7 +54,7 @@ impl TargetSection {
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 enum WorkloadSection {
     WebbenchStatic {},
-    /// Shares of all requests; `dynamic_share_of_secure` is a share of the requests over TLS.
+    /// Shares of all requests, except that `dynamic_share_of_secure` is a share of the requests over TLS.
     WebbenchDynamic {
         dynamic_share: f64,
         secure_share: f64,
@@ -79,7 +79,7 @@ struct TlsSection {
     resumption: f64,
 }
 
-/// Properties of all requests, and criteria for a correct answer.
+/// Properties of all requests, and the criteria for a correct answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RequestSection {
@@ -92,7 +92,7 @@ struct RequestSection {
 }
 
 impl RequestSection {
-    /// Returns whether only fields that suit any request are set.
+    /// Returns whether the section sets only headers.
     fn has_fields_alone(&self) -> bool {
         self.method == "GET" && self.body.is_none() && self.status.is_empty() && self.bytes.is_none()
     }
@@ -128,7 +128,7 @@ struct ClientSection {
     receive_buffer_bytes: usize,
     max_head_bytes: usize,
     max_head_fields: usize,
-    /// Whether each connection uses a new socket, for benches.
+    /// Whether each connection uses a new socket. For benchmarks.
     #[serde(default)]
     fresh_sockets: bool,
     tls: TlsSection,
@@ -173,7 +173,7 @@ impl ClientSection {
         problems.bounded((1..=MOST_STREAMS).contains(&requests), "client.pipeline");
     }
 
-    /// Returns the number of threads that share an HTTP/2 connection. None for HTTP/1.
+    /// Returns the number of threads that share an HTTP/2 connection, or None for HTTP/1.
     fn streams_of_http2(&self, problems: &mut Problems) -> Option<usize> {
         if !matches!(self.version, VersionName::Http2) {
             return None;
@@ -260,8 +260,8 @@ struct HttpTarget {
 }
 
 impl HttpTarget {
-    /// Returns the clients' TLS options. None without TLS or after an error. `protocol`: the protocol that ALPN must
-    /// select.
+    /// Returns the clients' TLS options. Returns None without TLS or after an error. `protocol`: the protocol
+    /// that ALPN must select.
     fn tls(
         target: &dyno_http::Target,
         section: TlsSection,
@@ -386,7 +386,7 @@ const MOST_HEAD_FIELDS: usize = 100_000;
 /// Maximum streams per connection.
 const MOST_STREAMS: usize = 10_000;
 
-/// Maximum number of paths. Each is a class of operations, and is chosen by 32-bit sums of weights.
+/// Maximum number of paths. Each is a class of operations, and the sums of their weights have 32 bits.
 const MOST_PATHS: usize = 250;
 
 fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {
@@ -399,7 +399,7 @@ fn check_paths(paths: &[(String, u32)], problems: &mut Problems) {
     problems.bounded(paths.iter().all(|(path, _)| plain(path)), "workload.paths");
 }
 
-/// Returns the shape of requests and the expected answer, if stated.
+/// Returns the shape of requests and the user's criteria for an answer, if any.
 fn requests(section: Option<RequestSection>, problems: &mut Problems) -> (Shape, Option<Stated>) {
     let Some(section) = section else {
         return (Shape::default(), None);

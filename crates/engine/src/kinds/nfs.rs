@@ -1,4 +1,4 @@
-//! NFSv3 and NFSv4 as a kind of work: document sections, target and sessions. `files/` has the work.
+//! NFSv3 and NFSv4 as a kind of work: document sections, target and sessions. `files/` performs it.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{OpenError, Secrets, Target};
@@ -25,7 +25,7 @@ struct TargetSection {
     url: String,
     shares: Vec<String>,
     network_namespace: Option<PathBuf>,
-    /// This field and those below are for tests. None: the server's preferred size, and both switches on.
+    /// For tests, like the fields below. None: the server's preferred size, and both switches on.
     max_read_bytes: Option<u32>,
     max_write_bytes: Option<u32>,
     readdirplus: Option<bool>,
@@ -140,7 +140,7 @@ impl Sessions for NfsTarget {
         }
     }
 
-    /// Returns false over NFSv3, where the client grants locks itself, as on a mount with `nolock`.
+    /// Returns false over NFSv3, where locks are local to a client, as on a mount with `nolock`.
     fn locks_exclude(&self) -> bool {
         self.version() != Version::V3
     }

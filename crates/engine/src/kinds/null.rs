@@ -31,7 +31,7 @@ enum WorkloadSection {
         /// Duration of each operation.
         #[serde(default)]
         delay_s: f64,
-        /// Start of a stall, in which no operation ends.
+        /// Start of a stall, during which no operation ends.
         #[serde(default)]
         stall_at_s: f64,
         /// Length of the stall.

@@ -1,4 +1,4 @@
-//! A local directory as a kind of work: document sections, target and sessions. `files/` has the work.
+//! A local directory as a kind of work: document sections, target and sessions. `files/` performs it.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{OpenError, Secrets, Target};
@@ -37,7 +37,7 @@ impl Sessions for DirectoryTarget {
 
     const CLIENTS_BLOCK: bool = true;
 
-    /// Unused: there is no socket.
+    /// Returns an unused address: there is no socket.
     fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, 0).into()
     }

@@ -1,4 +1,4 @@
-//! S3 as a kind of work: document sections and target. `objects/` has the work.
+//! S3 as a kind of work: document sections and target. `objects/` performs it.
 
 use crate::kind::{Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::level::Level;
@@ -132,7 +132,7 @@ fn weights(named: &BTreeMap<String, u32>, problems: &mut Problems) -> [u32; OBJE
 }
 
 impl WorkloadSection {
-    /// Returns the workload, the size of parts, and the number of parts sent at the same time.
+    /// Returns the workload, the part size, and the number of parts sent at the same time.
     fn checked(self, problems: &mut Problems) -> (ObjectsOptions, u64, usize) {
         let Self::Objects {
             weights: named,
@@ -169,8 +169,8 @@ impl WorkloadSection {
             },
             "workload.part_bytes",
         );
-        // If all objects are smaller than a part, do not look for unfinished uploads at the end: not every access key
-        // may list them.
+        // If all objects are smaller than a part, do not look for unfinished uploads at the end, because not
+        // every access key may list them.
         let part_bytes = if most > part_bytes { part_bytes } else { 0 };
         (options, part_bytes, parts_in_flight)
     }
@@ -266,7 +266,7 @@ impl Target for ObjectsTarget {
             part_bytes,
             parts_in_flight,
             receive_buffer_bytes: client.receive_buffer_bytes,
-            // Other clients may still read shared objects, so these are removed after the last level.
+            // Other clients may still read shared objects, so they are removed after the last level.
             keep: client.keep || workload.shared,
         };
         if !problems.is_empty() {

@@ -1,4 +1,4 @@
-//! SMB as a kind of work: document sections, target and sessions. `files/` has the work.
+//! SMB as a kind of work: document sections, target and sessions. `files/` performs it.
 
 use crate::files::{KeptBy, Place, Requests, Sessions};
 use crate::kind::{OpenError, Secrets, Target};

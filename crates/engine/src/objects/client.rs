@@ -1,4 +1,4 @@
-//! S3 under the engine's contract: operations on objects, each answer compared with the ledger.
+//! S3 as a `Protocol`: operations on objects, with each answer compared with the ledger.
 
 use super::listing::{self, fault_of};
 use super::names::Names;
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// One engine thread's view of the objects that all threads share.
+/// One engine thread's view of the objects shared by all threads.
 pub(crate) struct SharedObjects {
     pub names: Names,
     pub ledger: RefCell<ObjectLedger>,
@@ -83,7 +83,7 @@ impl<T: Transport> ObjectsClient<T> {
         std::mem::replace(&mut self.ledger, ObjectLedger::new(0, 0))
     }
 
-    /// Puts every object that is not known to be there, with these sizes by number.
+    /// Puts each object that is not known to exist. `sizes`: object sizes by number.
     pub(crate) async fn prepare(&mut self, executor: &Executor, sizes: &[u64]) -> Result<(), Failure> {
         for (object, bytes) in (0..).zip(sizes) {
             let mut patience = Patience::new(executor, may_pass);
@@ -136,7 +136,7 @@ impl<T: Transport> ObjectsClient<T> {
         self.count_outside(&sum);
         deleted?;
         self.end_uploads().await?;
-        // A PUT or an upload whose answer was lost may have left something that the ledger does not have.
+        // A PUT or an upload whose answer was lost may have left objects that the ledger does not contain.
         let uploads = self.options.part_bytes > 0;
         let mut sum = Call::default();
         let prefix = self.names.prefix();
@@ -145,7 +145,7 @@ impl<T: Transport> ObjectsClient<T> {
         removed
     }
 
-    /// Retries to abort the multipart uploads that could not be aborted before.
+    /// Tries again to abort the multipart uploads that could not be aborted before.
     pub(crate) async fn end_uploads(&mut self) -> Result<(), Failure> {
         while let Some(OpenUpload { key, upload }) = self.open_uploads.pop() {
             let mut call = Call::new(monotonic_ns());
@@ -175,8 +175,8 @@ impl<T: Transport> ObjectsClient<T> {
         stored
     }
 
-    /// Returns the result of a change of objects. If the server may still carry it out, gives the objects
-    /// other keys.
+    /// Returns the result of a change to objects. If the server may still execute the change, gives the
+    /// objects new keys.
     fn settle<R>(&mut self, objects: &[u32], result: Result<R, Failure>) -> Result<R, Failure> {
         if result.as_ref().is_err_and(may_act_later) {
             objects.iter().for_each(|object| self.ledger.retire(*object));
@@ -197,8 +197,8 @@ impl<T: Transport> ObjectsClient<T> {
         })
     }
 
-    /// Replaces `self.key` by the key of an object that is read. Returns what it must contain, and what it contained
-    /// before.
+    /// Sets `self.key` to the key of an object to read. Returns what the object must contain, and what it
+    /// contained before.
     fn expected(&mut self, object: u32, shared: bool) -> Option<(ObjectVersion, Option<ObjectVersion>)> {
         if shared {
             self.shared.names.write_key(object, 0, &mut self.key);

@@ -1,4 +1,5 @@
-//! Life of an object client: its threads put their objects, wait for the other clients, work, and clean up.
+//! Life cycle of an object client: its threads put their objects, wait for the other clients, work, and clean
+//! up.
 
 use super::client::{ObjectsClient, SharedObjects};
 use super::ObjectsWork;
@@ -21,7 +22,7 @@ const LOOK_NS: u64 = 10_000_000;
 /// Limit of the removal of a thread's objects, as a multiple of an operation's timeout.
 const LEAVING_TIMEOUTS: u64 = 20;
 
-/// The clients of one engine thread: those that still have to prepare, and those that are ready.
+/// The clients of one engine thread that still have to prepare, and those that are ready.
 pub(crate) struct Queue<T: Transport, C> {
     engine: Rc<EngineThread>,
     work: Arc<ObjectsWork>,
@@ -41,8 +42,8 @@ struct Prepared<T: Transport> {
 }
 
 impl<T: Transport + 'static, C: Fn() -> Client<T> + 'static> Queue<T, C> {
-    /// Starts to prepare the clients of an engine thread, and lets them work once all are ready. `connect` makes the S3
-    /// client of a client thread.
+    /// Starts to prepare the clients of an engine thread, and lets them work once all are ready. `connect`
+    /// creates the S3 client of a client thread.
     pub(crate) fn start(engine: &Rc<EngineThread>, work: &Arc<ObjectsWork>, connect: C) {
         let queue = Rc::new(Self {
             engine: engine.clone(),
@@ -163,7 +164,7 @@ fn as_u32(place: usize) -> u32 {
 struct ClientTask<T: Transport> {
     engine: Rc<EngineThread>,
     work: Arc<ObjectsWork>,
-    /// Numbers of client and thread.
+    /// Numbers of the client and of the thread.
     place: (usize, usize),
     state: Rc<ClientState>,
     /// Number of the client's threads whose objects may still exist.
@@ -185,7 +186,7 @@ impl<T: Transport> ClientTask<T> {
                 .run(&mut workload, &mut self.client)
                 .await;
         }
-        // A thread that leaves early delays its clean-up, so as not to disturb the measurement.
+        // A thread that leaves early delays its clean-up, so that it does not disturb the measurement.
         let end_ns = self.start_ns.saturating_add(level.window.length_ns);
         // With a number of operations, the level may end early.
         let ends_early = || level.operations.is_some() && self.engine.working.get() == 0;
@@ -223,7 +224,7 @@ impl<T: Transport> ClientTask<T> {
 /// Adds a thread's counts even if its level was stopped.
 impl<T: Transport> Drop for ClientTask<T> {
     fn drop(&mut self) {
-        // The tally is only borrowed here if this thread is panicking.
+        // The tally can only be borrowed here if this thread is panicking.
         if let Ok(mut tally) = self.engine.tally.try_borrow_mut() {
             tally.add_objects(self.client.counts);
         }

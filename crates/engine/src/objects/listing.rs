@@ -1,4 +1,4 @@
-//! Lists of objects: compared with a ledger page by page, or used to remove everything below a prefix.
+//! Lists objects, to compare them page by page with a ledger or to remove everything below a prefix.
 
 use super::names::Names;
 use dyno_http::Transport;
@@ -21,7 +21,7 @@ pub(crate) fn fault_of(found: ObjectFault) -> Failure {
     }
 }
 
-/// Lists the prefix with number `part` to its end, and compares it with the ledger.
+/// Lists the prefix with number `part` completely and compares it with the ledger.
 pub(crate) async fn compare<T: Transport>(
     client: &mut Client<T>,
     names: &Names,
@@ -50,8 +50,8 @@ pub(crate) async fn compare<T: Transport>(
     }
 }
 
-/// Deletes all objects below `prefix`, and ends all multipart uploads there if there may be `uploads`. Never touches
-/// another key, whatever the server lists. Adds its requests to `sum`.
+/// Deletes all objects below `prefix`, and aborts all multipart uploads there if `uploads` is set. Never
+/// touches another key, whatever the server lists. Adds its requests to `sum`.
 pub(crate) async fn remove_all<T: Transport>(
     client: &mut Client<T>,
     prefix: &str,
@@ -89,8 +89,8 @@ pub(crate) async fn remove_all<T: Transport>(
     Ok(())
 }
 
-/// Deletes these objects: many with each request, or one by one if the server has no such request. Adds its requests
-/// to `sum`.
+/// Deletes these objects: many per request, or one by one if the server does not support that. Adds its
+/// requests to `sum`.
 pub(crate) async fn delete_all<T: Transport>(
     client: &mut Client<T>,
     keys: &[impl AsRef<str>],

@@ -1,7 +1,7 @@
 //! Work on objects of a bucket: each client thread has a prefix, and a ledger of its objects.
 //!
-//! `client` performs and checks operations, `transfer` moves contents, `client_task` is the life of a client,
-//! `removal` removes what clients left.
+//! `client` performs and checks operations, `transfer` moves contents, `client_task` runs a client from start
+//! to end, `removal` removes what clients left.
 
 mod client;
 mod client_task;
@@ -86,7 +86,8 @@ impl ObjectsWork {
         }
     }
 
-    /// Returns a mark that distinguishes the contents of this level from all others, even with the same seed.
+    /// Returns a mark that distinguishes this level's contents from all others, even those with the same
+    /// seed.
     fn mark(&self) -> u32 {
         (self.identity >> 32) as u32
     }
@@ -113,7 +114,8 @@ impl ObjectsWork {
             .paced(self.pace.clone())
     }
 
-    /// Returns how long the rate limit delays the removal of the objects of this many threads, in nanoseconds.
+    /// Estimates how long the rate limit makes the removal of this many threads' objects take, in
+    /// nanoseconds.
     fn removal_ns(&self, threads: usize) -> u64 {
         let requests = threads.saturating_mul(REQUESTS_PER_REMOVAL);
         self.pace.as_ref().map_or(0, |pace| pace.length_ns(requests))
@@ -185,8 +187,8 @@ impl Work for SharedObjectsWork {
     }
 }
 
-/// Returns whether a request outside of the measured load may be repeated after this failure. A server that limits the
-/// rate of requests refuses some of them.
+/// Returns whether to repeat a request outside of the measured load after this failure. A server with a rate
+/// limit refuses some requests.
 fn may_pass(failure: &Failure) -> bool {
     match failure.fault {
         Fault::SlowDown | Fault::ClosedEarly | Fault::IdleClose | Fault::ConnectionReset => true,

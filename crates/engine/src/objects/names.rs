@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Keys below one prefix: `PREFIXp0001/o00000123`. The number of digits is fixed, so keys sort like numbers.
-/// If keys of an object are retired, the next key ends with their number: `o00000123-1`.
+/// If an object has retired keys, its next key ends with their number: `o00000123-1`.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     prefix: String,
@@ -23,7 +23,7 @@ impl Names {
         &self.prefix
     }
 
-    /// Replaces `key` by that of an object of which `retired` keys are retired.
+    /// Sets `key` to the key of an object that has `retired` retired keys.
     pub(crate) fn write_key(&self, object: u32, retired: u32, key: &mut String) {
         self.write_part(object / self.objects_per_prefix, key);
         // Writing to a string can't fail.
@@ -33,21 +33,21 @@ impl Names {
         }
     }
 
-    /// Replaces `key` by the prefix with number `part`.
+    /// Sets `key` to the prefix with number `part`.
     pub(crate) fn write_part(&self, part: u32, key: &mut String) {
         key.clear();
         key.push_str(&self.prefix);
         let _ = write!(key, "p{part:04}/");
     }
 
-    /// Returns the first object with the prefix `part`, and the first of the next.
+    /// Returns the first object with the prefix `part`, and the first object of the next prefix.
     pub(crate) fn objects_of(&self, part: u32) -> (u32, u32) {
         let first = part.saturating_mul(self.objects_per_prefix);
         (first, first.saturating_add(self.objects_per_prefix))
     }
 
-    /// Returns the object with a key, and the number of this key among the object's keys, from 0. None: the
-    /// key is not one of ours.
+    /// Returns the object with a key, and the number of this key among the object's keys, from 0. Returns
+    /// None if the key is not one of ours.
     pub(crate) fn object(&self, key: &str) -> Option<(u32, u32)> {
         let (_, number) = key.strip_prefix(&*self.prefix)?.split_once("/o")?;
         let (number, turn) = number.split_once('-').unwrap_or((number, "0"));

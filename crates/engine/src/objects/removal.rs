@@ -1,6 +1,7 @@
 //! Removes objects that clients could not remove: their level was stopped, or their process was killed.
 //!
-//! Everything below the prefix of each client that may have left something is deleted, and uploads are ended.
+//! For each client that may have left something, everything below its prefix is deleted and its uploads are
+//! aborted.
 
 use super::{listing, may_pass, ObjectsWork};
 use crate::removal::{Progress, Removal, Waiting};
@@ -14,7 +15,8 @@ use std::sync::Arc;
 /// Number of concurrent removals.
 const AT_ONCE: usize = 32;
 
-/// Starts to remove the objects of all clients of `work`, then those that they shared. Gives up after `most_ns`.
+/// Starts to remove the objects of all clients of `work`, and the objects that they shared. Stops after
+/// `most_ns`.
 pub(crate) fn start(work: &Arc<ObjectsWork>, most_ns: u64) -> Removal {
     let (placed, removed) = (work.clone(), work.clone());
     let threads = work.workspaces.standing().len() * work.threads;
@@ -45,7 +47,7 @@ fn remove_all(work: &Arc<ObjectsWork>, progress: &Arc<Progress>, until_ns: u64) 
     }
 }
 
-/// Returns a function that removes the objects of a client, over one connection that is kept.
+/// Returns a function that removes a client's objects over one persistent connection.
 fn remover<T: Transport + 'static>(
     work: &Arc<ObjectsWork>,
     mut client: Client<T>,
@@ -63,7 +65,7 @@ async fn remove_one<T: Transport>(
 ) -> Result<(), Failure> {
     let uploads = work.options.part_bytes > 0;
     let mut sum = Call::default();
-    // The first client puts the objects that all share, so they are removed with its own.
+    // The first client puts the shared objects, so they are removed with its own.
     if work.workload.shared && number == 0 {
         let prefix = work.shared_prefix();
         listing::remove_all(client, &prefix, uploads, until_ns, &mut sum).await?;

@@ -1,4 +1,4 @@
-//! Transfers of object contents: PUTs, whole or in parts, and GETs that are compared while they arrive.
+//! Transfers object contents: PUTs, whole or in parts, and GETs whose data is compared on arrival.
 
 use dyno_http::Transport;
 use dyno_measure::{monotonic_ns, Failure, Fault};
@@ -15,7 +15,7 @@ pub(crate) struct OpenUpload {
     pub upload: String,
 }
 
-/// Replaces `pieces` by a version's bytes from `from` to before `end`.
+/// Sets `pieces` to a version's bytes from `from` to before `end`.
 fn cut(version: &ObjectVersion, from: u64, end: u64, pieces: &mut Vec<&'static [u8]>) {
     pieces.clear();
     let mut offset = from;
@@ -26,7 +26,7 @@ fn cut(version: &ObjectVersion, from: u64, end: u64, pieces: &mut Vec<&'static [
     }
 }
 
-/// Stores a version under `key`, in one PUT.
+/// Stores a version under `key` with one PUT.
 pub(crate) async fn put<T: Transport>(
     client: &mut Client<T>,
     key: &str,
@@ -54,7 +54,7 @@ pub(crate) async fn put_in_parts<T: Transport>(
         Err(failure) => Err(failure),
     };
     if stored.is_err() {
-        // The operation's own time may be over.
+        // The operation's own time limit may be over.
         let mut own = Call::new(monotonic_ns());
         let aborted = clients[0].abort_upload(key, &upload, &mut own).await;
         call.merge(&own);
@@ -68,8 +68,8 @@ pub(crate) async fn put_in_parts<T: Transport>(
     stored
 }
 
-/// Stores all parts: each client takes the next one until all are stored or one has failed. Returns the parts' entries
-/// in order.
+/// Stores all parts: each client takes the next one until all are stored or one has failed. Returns the
+/// entries of the parts in order.
 async fn put_parts<T: Transport>(
     clients: &mut [Client<T>],
     (key, upload): (&str, &str),
@@ -94,7 +94,7 @@ async fn put_parts<T: Transport>(
             match client.put_part(key, upload, number, &pieces, &mut call).await {
                 Ok(entry) => entries.borrow_mut().push((number, entry)),
                 Err(failure) => {
-                    // The other clients start no further parts.
+                    // The other clients must not start further parts.
                     next.set(u64::MAX / part_bytes);
                     return (call, Err(failure));
                 }
@@ -133,7 +133,7 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     futures.into_iter().filter_map(|(_, result)| result).collect()
 }
 
-/// Compares content with a version while it arrives.
+/// Compares content with a version as it arrives.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     version: ObjectVersion,
@@ -144,8 +144,8 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Begins to compare content that starts at `offset` with `version`. `before`: the version that a stale
-    /// answer contains.
+    /// Starts to compare content from `offset` with `version`. `before`: the version that a stale answer
+    /// would contain.
     pub(crate) fn new(version: ObjectVersion, before: Option<ObjectVersion>, offset: u64) -> Self {
         Self {
             version,

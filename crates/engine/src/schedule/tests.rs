@@ -1,4 +1,4 @@
-//! Tests of arrivals with a simulated clock, so machine speed doesn't matter.
+//! Tests arrivals with a simulated clock, so that machine speed doesn't matter.
 
 use super::*;
 use crate::spec::LevelSpec;
@@ -37,12 +37,12 @@ struct Served {
     counts: ArrivalCounts,
 }
 
-/// Simulates requests on `connections` connections with an exact clock. `service_ns` returns the service time of a
-/// request, from its start time.
+/// Simulates requests on `connections` connections with an exact clock. `service_ns` returns the service time
+/// of a request that starts at the given time.
 fn serve(level: &Level, connections: usize, mut service_ns: impl FnMut(u64) -> u64) -> Served {
     let mut schedule = schedule(level, 0..level.clients);
     let end_ns = START_NS + level.window.length_ns;
-    // Ordered by the time from which each is free, then by number.
+    // Ordered by the time when each becomes free, then by number.
     let mut free: BinaryHeap<Reverse<(u64, usize)>> = (0..connections)
         .map(|number| Reverse((START_NS, number)))
         .collect();
@@ -64,8 +64,8 @@ fn serve(level: &Level, connections: usize, mut service_ns: impl FnMut(u64) -> u
     }
 }
 
-/// As `serve`, with a limit on the request rate that lets each connection begin a request every `hold_ns`. Returns the
-/// response times without the limit's delays.
+/// Like `serve`, with a limit on the request rate that lets each connection begin a request every `hold_ns`.
+/// Returns the response times without the limit's delays.
 fn serve_held(
     level: &Level,
     connections: usize,
@@ -78,7 +78,7 @@ fn serve_held(
     let mut schedule = schedule(&limited, 0..level.clients);
     let end_ns = START_NS + 2 * level.window.length_ns;
     let mut responses_ns = Vec::new();
-    // Each connection: from when it may begin, number, and the end of the request that it serves.
+    // For each connection: when it may begin, its number, and the end of the request that it serves.
     let mut coming: BinaryHeap<Reverse<(u64, bool, u64)>> =
         (0..connections).map(|_| Reverse((START_NS, true, 0))).collect();
     while let Some(Reverse((now_ns, is_free, unheld_ns))) = coming.pop() {
@@ -90,7 +90,7 @@ fn serve_held(
             continue;
         };
         let ready_ns = due_ns.max(now_ns);
-        // Nothing happens until the arrival is due but ends of requests.
+        // Only ends of requests happen until the arrival is due.
         while let Some(Reverse((ended_ns, false, unheld_ns))) = coming.peek().copied() {
             if ended_ns > ready_ns {
                 break;
@@ -169,12 +169,12 @@ fn a_stall_of_a_tenth_of_the_time_appears_in_the_99th_percentile() {
     });
     served.responses_ns.sort_unstable();
     assert_eq!(served.responses_ns.len(), 10_000);
-    // The server catches up ten times as fast as requests arrive, which adds a little to the 900 ms.
+    // The server catches up ten times as fast as requests arrive, which adds slightly to the 900 ms.
     let p99_ms = served.responses_ns[9_900] / MS;
     assert!((891..=928).contains(&p99_ms), "{p99_ms} ms");
 }
 
-/// Compares mean waiting times with those of the textbook: M/D/1 rho S / 2 (1 - rho), M/M/1 rho S / (1 - rho)
+/// Compares mean waiting times with the textbook: rho S / 2 (1 - rho) for M/D/1, rho S / (1 - rho) for M/M/1
 /// (Kleinrock, Queueing Systems I, 5.67 and 3.2).
 #[test]
 fn mean_waits_are_those_of_m_d_1_and_m_m_1_at_three_loads() {
@@ -240,7 +240,7 @@ fn every_arrival_is_done_dropped_or_overdue() {
     assert_eq!(arrivals, 2000);
     assert_eq!(served.responses_ns.len() as u64 + dropped + overdue, arrivals);
     assert_eq!(overdue, 10);
-    // A served request waited for at most ten others.
+    // A served request waited for ten others at most.
     assert!(served.waits_ns.iter().max().is_some_and(|wait| *wait <= 11 * MS));
 }
 
@@ -255,7 +255,7 @@ fn an_arrival_that_a_connection_gives_back_is_taken_next() {
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(taken[1]));
     assert_eq!(schedule.take(START_NS + 25 * MS), Some(START_NS + 30 * MS));
     schedule.give_back(START_NS + 30 * MS);
-    // Three of a hundred arrivals were begun. The one that was given back was not.
+    // Three of a hundred arrivals were begun. The one that was put back was not.
     assert_eq!(schedule.close().overdue, 100 - 3);
 }
 

@@ -1,4 +1,4 @@
-//! Hints for failures of web servers, from what is known of the failed request and of the first answers.
+//! Hints for failures of web servers, derived from the failed request and the first answers.
 
 use super::{Requests, WebWork};
 use crate::engine_thread::FirstAnswer;
@@ -24,7 +24,7 @@ pub(super) fn of(work: &WebWork, failure: &Failure, first: &FirstAnswer) -> Opti
     })
 }
 
-/// Returns the properties of the request that failed.
+/// Returns the properties of the failed request.
 fn asking_of(work: &WebWork, failure: &Failure, first: &FirstAnswer) -> Asking {
     let (Requests::Session(script) | Requests::SessionHttp2(script, _)) = &work.requests else {
         return work.asking;

@@ -1,5 +1,4 @@
-//! HTTP under the engine's contract: requests built in advance, and each response compared with the expected
-//! file.
+//! HTTP as a `Protocol`: requests built in advance, with each response compared with the expected file.
 
 use super::decoding::{Sample, SampledBody};
 use super::page::{placeholder, Page};
@@ -17,7 +16,7 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3Default};
 pub(crate) struct WebCatalogue<R> {
     pub(super) requests: Vec<R>,
     pub(super) expects: Vec<Expect>,
-    /// Paths of pages without their queries, by the index of the path; empty for paths of other documents.
+    /// Paths of pages without their queries, by path index; empty for other documents.
     pub(super) pages: Vec<Box<str>>,
     pub(super) stated: Option<Stated>,
     pub(super) is_head: bool,
@@ -32,7 +31,7 @@ pub(crate) struct Stated {
 }
 
 impl<R> WebCatalogue<R> {
-    /// Builds all requests. `request` builds the request of an entry for a path.
+    /// Builds all requests. `request` builds the request for an entry's path.
     pub(crate) fn new(
         catalogue: &Catalogue,
         request: impl Fn(&Entry, &str) -> R,
@@ -146,7 +145,7 @@ pub(super) fn performed(class: ClassId, result: Result<(), Failure>, cost: Excha
     }
 }
 
-/// Checks a complete response.
+/// Checks a complete response by the workload's criteria.
 fn judge(head: Head, expect: Expect, cost: &Exchange, body: &BodyCheck) -> Result<(), Failure> {
     let status = |fault| {
         Err(Failure {
@@ -195,8 +194,8 @@ pub(super) fn judge_stated(head: Head, stated: &Stated, cost: &Exchange) -> Resu
     }
 }
 
-/// Checks a body: its XXH3-64 digest, and whether it can be decoded. Most bodies arrive in one piece and are
-/// hashed at once.
+/// Checks a body's XXH3-64 digest, and whether the body can be decoded. Most bodies arrive in one piece and
+/// are hashed at once.
 #[derive(Default)]
 pub(super) struct BodyCheck {
     wanted: bool,
@@ -208,8 +207,9 @@ pub(super) struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: compute the digest of the body;
-    /// `is_head`: the request is HEAD; `decodes`: the body may be decoded.
+    /// Prepares for the response to an operation that starts at `now_ns`. `wanted`: whether to compute the
+    /// digest of the body; `is_head`: whether the request is HEAD; `decodes`: whether the body may be
+    /// decoded.
     pub(super) fn begin(
         &mut self,
         wanted: bool,
@@ -225,7 +225,7 @@ impl BodyCheck {
         self.streaming = false;
     }
 
-    /// Checks the response of this body by the user's criteria or the workload's.
+    /// Checks the response with this body by the user's criteria or the workload's.
     pub(super) fn judge(
         &self,
         head: Head,

@@ -1,5 +1,5 @@
-//! Sample of the responses to inspect: the first response, for some of its headers, and a few more, whose bodies are
-//! decoded as a check. The sample is small to save time, and covers the whole level.
+//! The sample of responses to inspect: the first response, for some of its headers, and a few more, whose
+//! bodies are decoded as a check. The sample is small, to save time, but covers the whole level.
 
 use crate::engine_thread::{FailedStep, FirstAnswer};
 use dyno_http::coding::{ContentCheck, Decoded};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 const PAUSE_NS: u64 = 10_000_000;
 /// Maximum concurrent bodies that an engine thread decodes. A br decoder may need 16 MiB.
 const MOST_UNDER_WAY: usize = 4;
-/// Maximum length of a quoted Location. The server may send any length.
+/// Maximum length of a quoted Location, because the server may send any length.
 const MOST_QUOTED: usize = 200;
 
 /// Decides which responses of an engine thread are in the sample.

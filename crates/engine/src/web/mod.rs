@@ -42,7 +42,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use streams::{AnswerBody, WebStreams};
 
-/// Makes a client thread's random stream for requests over TLS differ from the one without TLS.
+/// Distinguishes a client thread's random stream for requests over TLS from the one for requests without TLS.
 const OVER_TLS: u64 = u64::from_le_bytes(*b"over tls");
 
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ impl WebWorkload {
     }
 }
 
-/// Returns a catalogue whose paths are below the path of the server's URL.
+/// Returns the catalogue with its paths below the path of the server's URL.
 fn below(target: &Target, mut catalogue: Catalogue) -> Catalogue {
     let base = target.path().trim_end_matches('/');
     for entry in &mut catalogue.entries {
@@ -139,8 +139,8 @@ pub(crate) struct WebClientOptions {
 }
 
 impl WebClientOptions {
-    /// Returns the number of connections of a client with this number of threads, several of which may share a
-    /// connection.
+    /// Returns the number of connections of a client with this number of threads, which may share
+    /// connections.
     fn connections_of_client(&self, threads: usize) -> usize {
         threads.div_ceil(self.streams.or(self.pipeline).unwrap_or(1).max(1))
     }
@@ -197,11 +197,11 @@ impl Workload for AnyWorkload {
 #[derive(Debug, Clone)]
 enum Requests {
     Http1(Arc<WebCatalogue<Box<[u8]>>>),
-    /// HTTP/1.1 pipelining; the number is that of a client's threads per connection.
+    /// HTTP/1.1 pipelining, and the number of a client's threads per connection.
     Pipelined(Arc<WebCatalogue<Box<[u8]>>>, usize),
     Http2(Arc<WebCatalogue<Request>>, usize),
     Session(Arc<Script>),
-    /// The number is that of a client's threads per connection.
+    /// The script, and the number of a client's threads per connection.
     SessionHttp2(Arc<Script>, usize),
 }
 
@@ -231,7 +231,7 @@ impl WebWork {
     /// Builds the requests of a level.
     ///
     /// # Errors
-    /// Problems of the steps of a session, one sentence each.
+    /// The problems of a session's steps, one sentence each.
     pub(crate) fn new(
         targets: Targets,
         workload: WebWorkload,
@@ -348,8 +348,8 @@ impl WebWork {
         }
     }
 
-    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol` makes the HTTP
-    /// client of a client thread, from the numbers of client and thread.
+    /// Spawns the client threads of one engine thread once the start of the level is known. `protocol`
+    /// creates the HTTP client of a client thread, from the numbers of the client and the thread.
     fn spawning<P: Protocol<Op = Get> + 'static>(
         &self,
         engine: Rc<EngineThread>,
@@ -388,7 +388,6 @@ impl WebWork {
         }
     }
 
-    /// Returns the dialer of one engine thread for a target.
     fn dialer(&self, target: &Target, thread: &EngineThread) -> Rc<Dialer> {
         let dialer = target.dialer(&thread.executor, thread.dialer_number());
         Rc::new(if self.options.fresh_sockets {
@@ -430,8 +429,8 @@ impl ClientContext {
         )
     }
 
-    /// Returns one client thread over connections of `transport`. `apart`: a number that makes the random streams
-    /// differ if a thread has several clients.
+    /// Returns one client thread over connections of `transport`. `apart`: a number that distinguishes the
+    /// random streams if a thread has several clients.
     fn web<T: Transport>(
         &self,
         catalogue: &Arc<WebCatalogue<Box<[u8]>>>,

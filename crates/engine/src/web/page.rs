@@ -13,10 +13,10 @@ const NUMBER_BYTES: usize = 16;
 const QUERY_BYTES: usize = NAME.len() + NUMBER_BYTES;
 const NO_QUERY: [u8; QUERY_BYTES] = *b"n=0000000000000000";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
-/// Makes the random stream for page numbers differ from the others of a client thread.
+/// Distinguishes the random stream for page numbers from the others of a client thread.
 pub(crate) const PAGE_STREAM: u64 = u64::from_le_bytes(*b"pagenumb");
 
-/// Returns the catalogue's path of a page, with a placeholder query.
+/// Returns the path of a page in the catalogue, with a placeholder query.
 pub(crate) fn placeholder(path: &str) -> String {
     format!("{path}?{NAME}{}", "0".repeat(NUMBER_BYTES))
 }
@@ -24,7 +24,7 @@ pub(crate) fn placeholder(path: &str) -> String {
 /// The page for the current request of one client thread.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Unique to each request of any level, so that no cache can answer a request.
+    /// Number that no other request of any level has, so that no cache can answer the request.
     number: u64,
     query: [u8; QUERY_BYTES],
     body: Vec<u8>,

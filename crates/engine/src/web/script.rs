@@ -1,9 +1,9 @@
-//! The script of a session: the request of each step, and the values that it extracts from the answer for later steps.
-//! It is pure, and the same for every version of HTTP.
+//! The script of a session: the request of each step, and the values that it extracts from the answer for
+//! later steps. It does no I/O, and is the same for every version of HTTP.
 //!
-//! Answers are hostile. At most `MOST_SEARCHED_BYTES` of a body are kept, and only if a step searches it. A value has
-//! at most `MOST_VALUE_BYTES`. Regular expressions take linear time and limited memory. There is no automatic handling
-//! of cookies or redirects: each step states what it sends.
+//! Answers are hostile. At most `MOST_SEARCHED_BYTES` of a body are kept, and only if a step searches it. A
+//! value has at most `MOST_VALUE_BYTES`. Regular expressions take linear time and limited memory. There is no
+//! automatic handling of cookies or redirects: each step states what it sends.
 
 use super::client::Stated;
 use super::decoding::SampledBody;
@@ -151,7 +151,7 @@ impl Finder {
     }
 }
 
-/// Returns the last line of a message from the regular-expression library. Only that line is readable.
+/// Returns the last line of a message from the regular-expression library, the only readable one.
 fn last_line(text: &str) -> &str {
     let line = text.lines().last().unwrap_or(text);
     line.strip_prefix("error: ").unwrap_or(line)
@@ -191,7 +191,7 @@ impl Script {
     /// Returns the script of these steps for a server's host.
     ///
     /// # Errors
-    /// All problems of the steps, one sentence each.
+    /// The problems of the steps, one sentence each.
     pub(crate) fn new(
         sections: &[StepSection],
         host: &str,
@@ -314,8 +314,8 @@ impl Step {
         }
     }
 
-    /// Writes the request of a user. Returns it with the size of its line and headers as over HTTP/1.1. `part`: scratch
-    /// buffer.
+    /// Writes a user's request. Returns it with the size that its request line and headers have over
+    /// HTTP/1.1. `part`: scratch buffer.
     pub(crate) fn write<'a, F: RequestForm>(
         &self,
         user: &User,

@@ -1,7 +1,7 @@
-//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands for a
-//! plain `${`.
+//! Templates with placeholders: `${name}` inserts a value, `${name:url}` percent-encodes it, and `$${` stands
+//! for a plain `${`.
 //!
-//! Values come from a server, so a value is not sent if it would end its part of the request.
+//! Values come from a server, so a value that would end its part of the request is not sent.
 
 use dyno_measure::ValueName;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) enum Slot {
     Thread,
     /// The number of sessions that this thread has started.
     Round,
-    /// A text that no other session has, in this level or another.
+    /// A text that is unique to the session, across all levels.
     Unique,
 }
 
@@ -66,7 +66,7 @@ impl Names {
 /// Values of one thread of a client.
 #[derive(Debug)]
 pub(crate) struct User {
-    /// The bits of the Unix time at which this user was made, so that no other level has the same.
+    /// Bits of the Unix time at which this user was created. They distinguish it from users of other levels.
     pub(crate) made: u64,
     pub(crate) client: usize,
     pub(crate) thread: usize,
@@ -74,7 +74,7 @@ pub(crate) struct User {
     pub(crate) values: Vec<Option<Vec<u8>>>,
 }
 
-/// Part of the request into which a value is inserted. It restricts the value's characters.
+/// Part of the request into which a value is inserted. It restricts the characters of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Path,
@@ -197,7 +197,7 @@ impl Template {
                     text.as_bytes()
                 }
             };
-            // A path that starts with a value must still be a path, not a URL of another host.
+            // A path that starts with a value must be a path, not a URL of another host.
             let begins_path = *place == Place::Path && out.is_empty();
             if begins_path {
                 value = path_of(value, host);
@@ -217,7 +217,7 @@ impl Template {
     }
 }
 
-/// Returns the path of a URL of this host (RFC 9110, section 10.2.2), and any other value as it is.
+/// Returns the path of a URL of this host (RFC 9110, section 10.2.2), and any other value unchanged.
 fn path_of<'a>(value: &'a [u8], host: &[u8]) -> &'a [u8] {
     let after_scheme = [&b"http:"[..], b"https:", b""]
         .iter()
@@ -228,7 +228,7 @@ fn path_of<'a>(value: &'a [u8], host: &[u8]) -> &'a [u8] {
     match rest {
         Some(b"") => b"/",
         Some(path) if path.starts_with(b"/") => path,
-        // A URL of another host.
+        // This is a URL of another host.
         _ if value.starts_with(b"//") => b"",
         _ => value,
     }

@@ -1,5 +1,5 @@
-//! Documents of load levels that contain only what matters to a test. The rest has the defaults of the control plane's
-//! models.
+//! Completes documents of load levels that contain only what matters to a test, with the defaults of the
+//! control plane's models.
 
 use serde_json::{json, Value};
 

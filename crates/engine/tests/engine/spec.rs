@@ -1,4 +1,4 @@
-//! Errors in a document are all reported together, each with its key.
+//! All errors in a document are reported together, each with its key.
 
 use crate::complete::{complete, complete_smb};
 use dyno_engine::{LevelSpec, Material, OpenError, OpenTarget, PreparedLevel, Secrets};

@@ -1,4 +1,4 @@
-//! Hints for the statuses of answers.
+//! Hints for response statuses.
 
 use super::Row;
 use crate::circumstances::Challenge;

@@ -1,4 +1,4 @@
-//! Hints for TLS: the handshake, and certificates of both sides.
+//! Hints for TLS handshakes and for the certificates of both sides.
 
 use super::{Case, Row};
 use dyno_measure::Fault;

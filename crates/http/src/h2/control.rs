@@ -99,7 +99,7 @@ impl<B: Body> State<B> {
             .filter_map(|place| Some((self.stream_at(place)?.id, place)))
             .filter(|(id, _)| *id > last)
             .collect();
-        // In the order of the requests, in which they are sent again.
+        // Requests are sent again in their original order.
         above.sort_unstable();
         for (_, place) in above {
             self.finish(place, Err(failure), true);

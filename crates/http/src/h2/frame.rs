@@ -81,7 +81,7 @@ static ERROR_CODES: StatusTable = StatusTable {
         }
     },
 };
-/// Bit position of the place of a GOAWAY's text, counted from 1, in a failure; the error code is below it.
+/// Bit position, in a failure, of the index of a GOAWAY's text, counted from 1. The error code is below it.
 const TEXT_SHIFT: u32 = 16;
 /// Debug data of GOAWAY frames (section 6.8).
 static DEBUG_TEXTS: KeptTexts = KeptTexts::new();
@@ -102,7 +102,7 @@ pub(super) fn goaway(code: u32, debug: &[u8]) -> Failure {
     declared(Fault::GoingAway, place << TEXT_SHIFT | code.min(0xffff))
 }
 
-/// Says how a connection on which the server spoke HTTP/2 ended. 1: after a GOAWAY with NO_ERROR.
+/// How a connection on which the server spoke HTTP/2 ended. 1: after a GOAWAY with NO_ERROR.
 static ENDINGS: StatusTable = StatusTable {
     name: ENDED,
     write: |code, formatter| {
@@ -171,7 +171,8 @@ pub(super) fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     write(out, kind::RST_STREAM, 0, stream, &(code as u32).to_be_bytes());
 }
 
-/// Appends a GOAWAY. The last processed stream is 0: the server opens no streams, because push is disabled.
+/// Appends a GOAWAY. The last processed stream is 0, because push is disabled and the server opens no
+/// streams.
 pub(super) fn write_goaway(out: &mut Vec<u8>, code: ErrorCode) {
     let payload = (code as u64).to_be_bytes();
     write(out, kind::GOAWAY, 0, 0, &payload);

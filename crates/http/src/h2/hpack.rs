@@ -71,7 +71,7 @@ impl Default for Decoder {
 impl Decoder {
     /// Decodes a complete header block and passes each field to `field`. Names and values may total
     /// `most_bytes`, counted as in RFC 9113, section 6.5.2. An error of `field` is returned after the whole
-    /// block, because the table must stay in step with the server's encoder.
+    /// block, because the table must stay synchronised with the server's encoder.
     pub(super) fn decode(
         &mut self,
         mut block: &[u8],
@@ -159,7 +159,7 @@ impl Decoder {
         });
     }
 
-    /// Evicts the oldest entries until at most `bytes` remain. Returns one buffer for reuse.
+    /// Evicts the oldest entries until at most `bytes` remain. Returns the buffer of one, for reuse.
     fn evict(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let mut spare = None;
         while self.bytes > bytes {

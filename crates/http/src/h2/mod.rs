@@ -1,9 +1,9 @@
 //! HTTP/2 (RFC 9113) for load: several concurrent requests per connection.
 //!
-//! `session` is the state of one connection, without sockets or clock, and fuzzed. Below it are `frame`
-//! (layout), `reader` (parses frames), `hpack` and `huffman` (header compression), `head` (rules for response
-//! fields) and `violation` (all protocol errors with their faults). `shared_connection.rs` shares a
-//! connection between the threads of a client. All server input is treated as hostile.
+//! `session` is one connection, without sockets or clock, and is fuzzed. Below it are `frame` (layout),
+//! `reader` (parses frames), `hpack` and `huffman` (header compression), `head` (rules for response fields)
+//! and `violation` (all protocol errors with their faults). `shared_connection.rs` shares a connection
+//! between the threads of a client. All server input is treated as hostile.
 //!
 //! Server push is disabled. Priorities and upgrade from HTTP/1.1 are not supported.
 

@@ -26,7 +26,7 @@ pub(super) struct Peer {
     pub(super) acknowledged: bool,
     /// Last stream that the server will process, from its GOAWAY.
     pub(super) goaway: Option<u32>,
-    /// Failure that its GOAWAY declares; None if it has no error code.
+    /// Failure that the GOAWAY declares; None if it has no error code.
     pub(super) declared: Option<Failure>,
     table: Table,
 }
@@ -79,8 +79,7 @@ impl Peer {
             setting::HEADER_TABLE_SIZE => {
                 let bytes = TABLE_BYTES.min(value as usize);
                 if bytes != self.table.most_bytes {
-                    // A new size may empty the table. Do not fill it again: use no table on the rest of this
-                    // connection.
+                    // A new size may empty the table. Do not refill it: stop using it on this connection.
                     self.table = Table {
                         filled: false,
                         most_bytes: 0,

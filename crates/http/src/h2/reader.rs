@@ -19,7 +19,7 @@ pub(super) enum Piece<'a> {
 enum Reading {
     Head,
     Payload(Head),
-    /// Start of a padded DATA frame whose padding length comes next.
+    /// Start of a padded DATA frame. Its padding length comes next.
     PadLength(Head),
     Data {
         rest: usize,
@@ -112,7 +112,7 @@ impl Reader {
         }
     }
 
-    /// Returns the available part of a DATA frame of which `rest` bytes are still to come.
+    /// Returns the available part of a DATA frame that has `rest` bytes left.
     fn data<'b>(&mut self, rest: usize, padding: usize, bytes: &mut &'b [u8]) -> Option<Piece<'b>> {
         if bytes.is_empty() && rest > 0 {
             return None;

@@ -2,8 +2,8 @@
 //!
 //! The first request of a connection puts the common fields of a level (authority, user agent, given fields)
 //! into the server's table. Later requests refer to them in about two bytes, as browsers do. Paths are not
-//! indexed, because a site has more of them than the table can hold. A third form uses no table: for servers
-//! that allow none, and for requests whose fields are not known in advance (`Written`).
+//! indexed, because a site has more of them than the table can hold. A third form uses no table. It is for
+//! servers that allow none, and for requests whose fields are not known in advance (`Written`).
 
 use super::hpack::{entry_bytes, write_indexed, write_literal, Keep, STATIC_TABLE};
 use crate::request::{RequestForm, Shape, USER_AGENT};
@@ -128,7 +128,7 @@ impl RequestMaker {
     }
 }
 
-/// Writes the pseudo-fields that correspond to the request line of HTTP/1.
+/// Writes the pseudo-fields, which replace the request line of HTTP/1.
 fn write_line(out: &mut Vec<u8>, method: &str, scheme: &str, path: &[u8]) {
     for (name, value) in [
         (":method", method.as_bytes()),

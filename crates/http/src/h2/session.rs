@@ -1,5 +1,5 @@
-//! One HTTP/2 connection as a client sees it: bytes in, finished streams and bytes out. Uses no sockets and
-//! no clock. `state.rs` has the connection's state.
+//! The client's side of one HTTP/2 connection: bytes in, finished streams and bytes out. Uses no sockets and
+//! no clock. `state.rs` contains the state.
 
 use super::frame::{self, ErrorCode};
 use super::reader::Reader;
@@ -12,8 +12,7 @@ use dyno_measure::{Failure, Fault};
 
 /// Maximum number of consecutive frames that belong to no response.
 const MAX_IDLE_FRAMES: u32 = 1000;
-/// Maximum bytes of unsent SETTINGS and PING acknowledgements, which a server that does not read lets
-/// accumulate.
+/// Maximum bytes of unsent SETTINGS and PING acknowledgements. They accumulate if the server does not read.
 const MAX_UNSENT_BYTES: usize = 256 * 1024;
 
 #[derive(Debug)]
@@ -70,7 +69,7 @@ impl<B: Body> Conversation for Session<B> {
         }
     }
 
-    /// Returns false after the server's GOAWAY, and once the stream identifiers are used up.
+    /// Returns false after the server's GOAWAY, and when all stream identifiers are used.
     fn is_open(&self) -> bool {
         self.state.peer.goaway.is_none() && self.state.next_id < 1 << 30
     }

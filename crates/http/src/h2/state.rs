@@ -1,6 +1,6 @@
-//! State of an HTTP/2 connection, without the frame parser's: streams, windows, header blocks.
+//! State of an HTTP/2 connection except the frame parser's: streams, windows, header blocks.
 //!
-//! Everything that a server can make this side store is bounded: frames, header blocks, the dynamic table,
+//! Everything that a server can make this side store is limited: frames, header blocks, the dynamic table,
 //! and unsent answers to SETTINGS and PING. `control.rs` processes control frames, `sending.rs` sends request
 //! bodies.
 
@@ -45,7 +45,7 @@ struct OpenData {
     end_stream: bool,
 }
 
-/// State of a connection, without the frame parser's.
+/// State of a connection, except the frame parser's.
 #[derive(Debug)]
 pub(super) struct State<B> {
     limits: Limits,
@@ -54,15 +54,15 @@ pub(super) struct State<B> {
     pub(super) outgoing: Vec<u8>,
     /// Streams by slot. A finished stream stays until it is taken.
     pub(super) streams: Vec<Option<Stream<B>>>,
-    /// Active stream by slot; 0 for none.
+    /// Identifier of the active stream in each slot; 0 if there is none.
     pub(super) ids: Vec<u32>,
     pub(super) free: Vec<usize>,
     pub(super) active: u32,
     pub(super) next_id: u32,
     pub(super) finished: Vec<usize>,
-    /// Streams reset by this side, with their remaining receive windows.
+    /// Streams reset by this side, with the rest of their receive windows.
     cancelled: VecDeque<(u32, Window)>,
-    /// Whether more streams were reset than `cancelled` holds.
+    /// Whether some reset streams no longer fit in `cancelled`.
     forgot: bool,
     window: Window,
     /// Number of times that all output was sent.
@@ -85,7 +85,7 @@ pub(super) struct State<B> {
 }
 
 impl<B: Body> State<B> {
-    /// Creates the state with the first bytes to send.
+    /// Creates the state. `outgoing`: the first bytes to send.
     pub(super) fn new(limits: Limits, outgoing: Vec<u8>) -> Self {
         Self {
             limits,
@@ -414,7 +414,7 @@ impl<B: Body> State<B> {
         Ok(())
     }
 
-    /// Processes data of a stream that this side has reset, within its remaining window.
+    /// Processes data of a stream that this side has reset, within the rest of its window.
     fn late_data(&mut self, head: Head) -> Result<(), Violation> {
         let flushes = self.flushes;
         let late = self.cancelled.iter_mut().find(|(id, _)| *id == head.stream);

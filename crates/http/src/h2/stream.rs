@@ -18,7 +18,7 @@ pub(super) struct Stream<B> {
     pub(super) status: Option<u16>,
     pub(super) length: Option<u64>,
     pub(super) body_bytes: u64,
-    /// Whether the receiver of the body was told that the body is complete.
+    /// Whether the receiver of the body knows that the body is complete.
     pub(super) told_end: bool,
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,
@@ -67,7 +67,7 @@ impl<B: Body> Stream<B> {
         }
     }
 
-    /// Returns the failure of data in this response if it has no content; None if it may have some.
+    /// Returns the failure for data in a response that has no content, or None if it may have content.
     fn unexpected_body(&self) -> Option<Failure> {
         unexpected_body(self.status?, self.body.answers_head())
     }

@@ -1,4 +1,4 @@
-//! Protocol errors of HTTP/2 servers: text, fault and the error code sent.
+//! Protocol errors of HTTP/2 servers, each with its text, its fault and the error code to send.
 
 use super::frame::ErrorCode;
 use dyno_measure::{named_enum, Failure, Fault, StatusTable};

@@ -1,6 +1,6 @@
 //! Receive windows (RFC 9113, section 5.2).
 
-/// The rest of a receive window, and an increment that counts only once it has been sent.
+/// The rest of a receive window, and an increment that counts once it has been sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     full: i64,

@@ -270,7 +270,7 @@ proptest! {
         body.truncate(kept.index(2 * body.len()));
         let field = [("content-encoding", coding)];
         let (in_pieces, whole) = (check(&field, &body, piece), check(&field, &body, body.len().max(1)));
-        // The br decoder may find damage in a divided body that it misses in a body in one piece.
+        // The br decoder may detect damage in a divided body that it misses in an undivided one.
         prop_assert!(in_pieces == whole || coding == "br", "{in_pieces:?}, {whole:?}");
     }
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 pub const MOST_DATAGRAM_BYTES: usize = 65_536;
 
 impl Dialer {
-    /// Creates a UDP socket connected to the peer, and asks for a kernel receive buffer of
+    /// Creates a UDP socket connected to the peer, and requests a kernel receive buffer of
     /// `receive_buffer_bytes`.
     pub fn dial_datagrams(&self, receive_buffer_bytes: usize) -> Result<Socket, Failure> {
         for _ in 0..super::SOURCES_PER_DIAL {
@@ -74,7 +74,7 @@ impl Datagrams {
                         return Ok((bytes, sender));
                     }
                 }
-                // CONNREFUSED is about an earlier answer: its recipient has closed the socket.
+                // CONNREFUSED belongs to an earlier answer, whose recipient has closed its socket.
                 Ok((_, _, None)) | Err(Errno::INTR | Errno::CONNREFUSED) => {}
                 Err(Errno::AGAIN) => self.socket.readable(Fault::ResponseTimeout).await?,
                 Err(error) => return Err(failure(error)),

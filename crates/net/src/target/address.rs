@@ -61,8 +61,8 @@ pub fn resolve(host: &str, default_port: u16, deadline_ns: u64) -> io::Result<So
 }
 
 /// Returns the addresses of a loopback name: those that the system resolves within a second, and both
-/// loopback addresses. A name server need not know these names (RFC 6761, section 6.3), so a slow one is not
-/// waited for.
+/// loopback addresses. A name server need not know these names (RFC 6761, section 6.3), so this function does
+/// not wait for a slow one.
 fn look_up_here(name: &str, port: u16, deadline_ns: u64) -> Vec<SocketAddr> {
     let soon_ns = deadline_ns.min(monotonic_ns().saturating_add(NS_PER_S));
     let mut found = look_up(name, port, soon_ns).unwrap_or_default();
@@ -82,9 +82,9 @@ fn loopbacks(port: u16) -> [SocketAddr; 2] {
     ]
 }
 
-/// Resolves a name with the system's resolver. The resolver has no deadline, so it runs in a separate thread; after the
-/// deadline, the thread is abandoned and ends when the resolver gives up. It runs in the network namespace of the
-/// calling thread.
+/// Resolves a name with the system's resolver. The resolver has no deadline, so it runs on a separate thread,
+/// which is abandoned after the deadline and ends when the resolver gives up. It runs in the network
+/// namespace of the calling thread.
 fn look_up(name: &str, port: u16, deadline_ns: u64) -> io::Result<Vec<SocketAddr>> {
     let (answer, answered) = sync_channel(1);
     let asked = name.to_owned();

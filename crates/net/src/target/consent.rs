@@ -30,7 +30,7 @@ pub struct BeforeLoad {
 }
 
 impl BeforeLoad {
-    /// Returns the monotonic time at which the time limit ends if the target is asked now.
+    /// Returns the deadline on the monotonic clock for a request that starts now.
     #[must_use]
     pub fn deadline_ns(&self) -> u64 {
         monotonic_ns().saturating_add(self.timeout_ns)
@@ -71,14 +71,14 @@ impl From<Option<&str>> for BeforeLoad {
     }
 }
 
-/// Where a protocol keeps the document of a consent, for its name and for messages.
+/// Where a protocol stores a consent document, as part of its name and for messages.
 #[derive(Clone, Copy)]
 pub struct Document<'a> {
     /// `file`, or `object`.
     pub kind: &'a str,
     /// End of the document's name, after the token.
     pub extension: &'a str,
-    /// The directory, share, export or bucket: "the root of the share x".
+    /// The directory, share, export or bucket, such as "the root of the share x".
     pub place: &'a str,
     /// Whether a failure says that the user may not read the document.
     pub is_denied: &'a dyn Fn(&Failure) -> bool,
@@ -128,11 +128,12 @@ impl<'a> Consent<'a> {
         })
     }
 
-    /// Asks for the consent in a document of a directory, an export, a share or a bucket. `read` returns the beginning
-    /// of the document with this name; None: it does not exist. `refused` converts other failures.
+    /// Reads the consent from a document in a directory, an export, a share or a bucket. `read` returns the
+    /// beginning of the document with this name, or None if it does not exist. `refused` converts other
+    /// failures.
     ///
     /// # Errors
-    /// No consent; a document that the user may not read, or that is a directory; or `refused`.
+    /// There is no consent, the user may not read the document, it is a directory, or `refused` was called.
     pub fn ask(
         host: &'a str,
         token: Option<&'a str>,
@@ -203,14 +204,14 @@ impl<'a> Consent<'a> {
     }
 }
 
-/// Returns the required content of the token file on `host`. It can't be computed without the token, and is
-/// valid only for this host.
+/// Returns the required content of the token file on `host`. It depends on the token and is valid only for
+/// this host.
 pub fn consent_document(host: &str, token: &str) -> String {
     let digest = Sha256::digest(format!("serverdyno consent\n{host}\n{token}\n"));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns whether a line has the form of a consent. A page with any other line does not count as consent.
+/// Returns whether a line has the form of a consent. A document with any other line does not count.
 fn is_document(line: &[u8]) -> bool {
     line.len() == DIGEST_CHARACTERS && line.iter().all(u8::is_ascii_hexdigit)
 }

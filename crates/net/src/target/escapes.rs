@@ -1,7 +1,7 @@
 //! Percent-decoding of URL paths (RFC 3986, section 2.1).
 
-/// Decodes the `%XX` escapes in a path. Returns None if an escape is malformed, or stands for a slash or a
-/// zero byte.
+/// Decodes the `%XX` escapes in a path. Returns None if an escape is malformed, or encodes a slash or a zero
+/// byte.
 pub fn unescaped(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut left = path.bytes();

@@ -36,7 +36,7 @@ pub enum TargetError {
         why: String,
         advice: Option<&'static str>,
     },
-    /// The host has not consented to load. The text says how it can.
+    /// The host has not consented to load. The text says how to.
     Consent(String),
 }
 

@@ -1,4 +1,4 @@
-//! Network namespace from which a server is reached: the one of this process, or another on this machine.
+//! Network namespace from which a server is reached: that of this process, or another on this machine.
 
 use crate::target::TargetError;
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Namespace(Option<Arc<File>>);
 
 impl Namespace {
-    /// Opens the namespace of a file such as `/proc/PID/ns/net`. None: the namespace of this process.
+    /// Opens the namespace with a path such as `/proc/PID/ns/net`. None: the namespace of this process.
     ///
     /// # Errors
     /// `TargetError::Io` if the file can't be opened.

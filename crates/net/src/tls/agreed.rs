@@ -2,7 +2,7 @@
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, NamedGroup, ProtocolVersion};
 
-/// Negotiated parameters of a session. In nearly every level, all sessions of a server agree in everything but
+/// Negotiated parameters of a session. In nearly every level, all sessions of a server differ only in
 /// `resumed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreed {

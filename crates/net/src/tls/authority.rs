@@ -13,9 +13,7 @@ pub struct CertificateError(#[from] rcgen::Error);
 /// Key type of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// RSA with 2,048 bits.
     Rsa2048,
-    /// ECDSA on the curve P-256.
     EcdsaP256,
 }
 

@@ -1,7 +1,7 @@
-//! One TLS connection over a socket, by rustls's unbuffered interface: records are decrypted in the receive buffer, and
-//! only an incomplete record is kept. Data are passed on record by record.
+//! One TLS connection over a socket, using rustls's unbuffered interface: records are decrypted in the receive buffer,
+//! and only an incomplete record is stored. Data is passed on record by record.
 //!
-//! rustls limits what a peer can make us keep: 16 KiB per record and 64 KiB per handshake message.
+//! rustls limits what a peer can make us store: 16 KiB per record and 64 KiB per handshake message.
 
 use crate::tls::failure::{failure_of, failure_of_first, Moment};
 use crate::tls::side::Side;
@@ -26,14 +26,14 @@ const IDLE_CALLS: usize = 64;
 const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Maximum plaintext of a record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 * 1024;
-/// Maximum plaintext that is encrypted at once: more data are encrypted and sent in parts of this size.
+/// Maximum plaintext that is encrypted at once. More data is encrypted and sent in parts of this size.
 const FLUSHED_BYTES: usize = 16 * RECORD_BYTES;
 
 /// Whether the consumer wants more data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     More,
-    /// The data are complete. Further bytes stay in the channel.
+    /// The data is complete. Further bytes stay in the channel.
     Enough,
 }
 
@@ -147,7 +147,7 @@ impl<S: Side> Channel<S> {
         self.flush(late).await
     }
 
-    /// Encrypts and sends `first` and `second`.
+    /// Encrypts and sends `first`, then `second`.
     pub async fn send_pair(&mut self, first: &[u8], second: &[u8], late: Fault) -> Result<(), Failure> {
         if first.len() + second.len() <= RECORD_BYTES {
             // Use one record, as a server with a send buffer does.
@@ -194,7 +194,7 @@ impl<S: Side> Channel<S> {
     ///
     /// # Errors
     /// The error of `take`; `Fault::Truncated` if the connection ended without closing the session; or the peer's
-    /// violation of TLS. The next data sent include an alert about the violation.
+    /// violation of TLS. The next data sent includes an alert about the violation.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -241,7 +241,7 @@ impl<S: Side> Channel<S> {
         }
     }
 
-    /// Returns `failure`, or `Fault::Renegotiation` if a refused renegotiation explains it.
+    /// Returns `failure`, or `Fault::Renegotiation` if a refused renegotiation caused it.
     fn seen(&self, failure: Failure) -> Failure {
         if self.declined
             && matches!(
@@ -298,8 +298,8 @@ impl<S: Side> Channel<S> {
         take: &mut impl FnMut(&[u8]) -> Result<Flow, Failure>,
     ) -> (usize, Result<Pumped, Failure>) {
         let was_handshaking = self.side.state().is_handshaking();
-        // In an established TLS 1.2 session, the only message that rustls sends unasked is the refusal of a
-        // renegotiation.
+        // In an established TLS 1.2 session, the only message that rustls sends on its own is the refusal of
+        // a renegotiation.
         let would_decline =
             !was_handshaking && self.side.state().protocol_version() == Some(ProtocolVersion::TLSv1_2);
         let mut used = 0;
@@ -348,8 +348,7 @@ impl<S: Side> Channel<S> {
 
     /// Queues the alert about an error after other pending bytes.
     fn take_alert(&mut self) {
-        // Stop when there is nothing left to write: rustls would go on to read records that it no longer
-        // holds.
+        // Stop when there is nothing left to write: rustls would go on to read records that it no longer has.
         while self.side.state().wants_write() {
             match self.side.process(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(mut encoding)) => encode(&mut self.outgoing, 0, |room| {
@@ -372,7 +371,7 @@ impl<S: Side> Channel<S> {
         for part in bytes.chunks(RECORD_BYTES) {
             let outgoing = &mut self.outgoing;
             let mut encrypted = false;
-            // rustls first emits its own messages (such as a key update).
+            // rustls first emits its own messages, such as a key update.
             while !encrypted {
                 match self.side.process(&mut []).state {
                     Ok(ConnectionState::WriteTraffic(mut traffic)) => {

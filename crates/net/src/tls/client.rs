@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// Environment variable with the path of a file for the session keys, as in curl and browsers. With the keys,
-/// Wireshark and tshark can decrypt the traffic. A plan cannot set the path, because the author of a plan
-/// must not choose which files are written. The disclosure mentions the variable.
+/// Wireshark and tshark can decrypt the traffic. A plan cannot set the path, because its author must not
+/// choose which files are written on the user's machine. The disclosure mentions the variable.
 const KEY_LOG_VARIABLE: &str = "SSLKEYLOGFILE";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -104,7 +104,7 @@ impl Identity {
             .map_err(|error| format!("the client's key is not PEM, or is encrypted: {error}"))?;
         let key = default_provider().key_provider.load_private_key(key);
         let key = key.map_err(|error| format!("the client's key is not supported: {error}"))?;
-        // rustls's own comparison of the keys refuses certificates of version 1.
+        // rustls's own comparison of the keys rejects certificates of version 1.
         let theirs = public_key_info(&chain[0]);
         if key.public_key().is_some_and(|ours| theirs != Some(ours.as_ref())) {
             return Err("the client's certificate and key don't belong together".to_owned());
@@ -122,7 +122,7 @@ pub struct ClientCertificate {
     pub has_p521_key: bool,
 }
 
-/// Presents the client's certificate and records whether a server asked for one.
+/// Presents the client's certificate and records whether a server has requested one.
 #[derive(Debug)]
 struct Showing {
     key: Option<Arc<CertifiedKey>>,
@@ -155,8 +155,8 @@ pub struct ClientOptions {
     pub identity: Option<Identity>,
 }
 
-/// Returns why session keys cannot be written to the file that the environment names, because rustls does not
-/// report that. `None` if there is no problem.
+/// Returns why session keys cannot be written to the file named by the environment variable, or None. rustls
+/// does not report this.
 pub fn key_log_problem() -> Option<String> {
     let path = std::env::var_os(KEY_LOG_VARIABLE)?;
     let error = OpenOptions::new()
@@ -232,12 +232,12 @@ impl TlsClient {
         })
     }
 
-    /// Returns whether the options leave out any supported TLS version or cipher suite.
+    /// Returns whether the options exclude a supported TLS version or cipher suite.
     pub fn offers_less(&self) -> bool {
         self.offers_less
     }
 
-    /// Returns whether a server has asked for a client certificate so far.
+    /// Returns whether a server has requested a client certificate so far.
     pub fn certificate_asked(&self) -> bool {
         self.showing.asked.load(Ordering::Relaxed)
     }
@@ -297,7 +297,6 @@ pub struct Connector {
     again: Arc<ClientConfig>,
 }
 
-/// Established session.
 #[derive(Debug)]
 pub struct Session {
     pub channel: Channel<ClientSide>,

@@ -95,7 +95,7 @@ static NAMES: StatusTable = StatusTable {
     write: |_, formatter| formatter.write_str("it has no subjectAltName"),
 };
 
-/// Names in certificates for another host. A number is an index into `OTHER_NAMES`.
+/// Names in certificates for other hosts. A status is an index into `OTHER_NAMES`.
 static FOR_NAMES: StatusTable = StatusTable {
     name: "certificate for names",
     write: |code, formatter| match OTHER_NAMES.get(code) {
@@ -104,11 +104,11 @@ static FOR_NAMES: StatusTable = StatusTable {
     },
 };
 static OTHER_NAMES: KeptTexts = KeptTexts::new();
-/// Limits on the names in certificates that servers send.
+/// Maximum number of names that a failure shows.
 const MOST_NAMES: usize = 5;
 const MOST_NAME_BYTES: usize = 100;
 
-/// Stores the names of a certificate for the text of a failure. Returns their index.
+/// Stores the names of a certificate as one text for a failure. Returns its index.
 fn keep_names(presented: &[String]) -> u32 {
     let mut names: Vec<String> = presented
         .iter()
@@ -137,7 +137,7 @@ static NOT_TLS: StatusTable = StatusTable {
 /// Name of the table in a failure's detail if the server answered a handshake in plain HTTP.
 pub const IN_PLAIN_HTTP: &str = "plain HTTP";
 
-/// Returns the failure of a handshake for which rustls returned `error` on these first bytes.
+/// Returns the failure of a handshake in which rustls returned `error` for these first bytes.
 pub(crate) fn failure_of_first(error: &Error, first: &[u8]) -> Failure {
     let failure = failure_of(error, Moment::Handshake);
     if failure.fault != Fault::MalformedRecord || !first.starts_with(b"HTTP/") {

@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// Maximum number of TLS 1.2 sessions that a server stores.
 const SESSIONS: usize = 4096;
 
-/// Parameters of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Server certificate and intermediate certificates, in PEM.

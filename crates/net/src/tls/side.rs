@@ -16,10 +16,8 @@ pub trait Side: Debug {
     fn state(&self) -> &CommonState;
 }
 
-/// The client end.
 pub struct ClientSide(pub(crate) UnbufferedClientConnection);
 
-/// The server end.
 pub struct ServerSide(pub(crate) UnbufferedServerConnection);
 
 impl Side for ClientSide {

@@ -107,15 +107,15 @@ impl Chains {
             .signed
             .verify_server_cert(certificate, intermediates, name, ocsp_response, now);
         match signed {
-            // The dates are valid, since they are checked before this error. A certificate that is itself a given
-            // authority needs no other signature.
+            // The dates are valid, since they are checked before this error. A certificate that is itself one
+            // of the given authorities needs no other signature.
             Err(Error::InvalidCertificate(CertificateError::Other(OtherError(why))))
                 if is_authority(&*why) =>
             {
                 if self.given.iter().any(|given| given == certificate) {
                     return verify_server_name(&ParsedCertificate::try_from(certificate)?, name);
                 }
-                // A self-signed certificate is valid in itself, but no given authority confirms it.
+                // A self-signed certificate is valid in itself, but not signed by a given authority.
                 Err(Error::InvalidCertificate(if signed_itself(certificate) {
                     CertificateError::UnknownIssuer
                 } else {

@@ -112,7 +112,7 @@ fn simulate(model: Model, operations: u64) -> Outcome {
             true => first_ns + model.waking_ns,
             false => asked_ns + model.asking_ns,
         };
-        // Sleep is not generator work, so waiting counts from the wake-up.
+        // Sleeping is not generator work, so waiting counts from the wake-up.
         let from_ns = if slept { now_ns } else { 0 };
         let mut batch = VecDeque::new();
         while answers.due_ns.peek().is_some_and(|due| due.0 <= now_ns) {
@@ -208,7 +208,7 @@ fn the_share_is_right_if_the_server_has_many_cpus() {
     }
 }
 
-/// The estimate is less exact if answers do not arrive evenly: clients in lockstep, or two clients with a
+/// The estimate is less accurate if answers do not arrive evenly: clients in lockstep, or two clients with a
 /// much faster server.
 #[test]
 fn the_share_is_rough_if_answers_arrive_unevenly() {
@@ -235,9 +235,9 @@ fn late_timers_and_all_batches_are_counted() {
     let mut meter = ReadyWorkMeter::default();
     meter.begin_batch(0, 100_000, 3);
     meter.add_timer(7_000);
-    // Three reports and a timer, and 10 us of work. The next answer was ready when the loop asked.
+    // Three reports and a timer, and 10 us of work. The next answer was ready at the next call.
     meter.begin_batch(110_000, 110_400, 2);
-    // Then the loop had to wait.
+    // This time the loop had to wait.
     meter.begin_batch(116_400, 500_000, 0);
     let expected = ReadyWork {
         ready_ns: 7_000 + 10_000 * 5 / 2 + 10_400 + 6_000 * 3 / 2,

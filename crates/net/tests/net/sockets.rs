@@ -43,7 +43,7 @@ fn data_that_arrive_while_a_task_waits_to_send_are_read_afterwards() {
             stream.write_all(b"x").expect("the task is there");
             let taken = std::io::copy(&mut (&stream).take(MUCH_BYTES as u64), &mut std::io::sink());
             assert_eq!(taken.ok(), Some(MUCH_BYTES as u64));
-            // Closing would be another arrival, so the peer stays until the task has ended.
+            // Closing would be another event, so the peer stays open until the task has ended.
             assert_eq!(stream.read(&mut [0]).ok(), Some(0));
         },
         |_, socket| async move {

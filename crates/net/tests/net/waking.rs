@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 const LATE: Fault = Fault::ResponseTimeout;
-/// If wakes are lost, the loop and its test end at this time.
+/// If wakes are lost, the loop and its test end after this time.
 const LIMIT_NS: u64 = 120 * NS_PER_S;
 /// Larger than the buffers of both sides.
 const MUCH_BYTES: usize = 16 * 1024 * 1024;
@@ -134,7 +134,7 @@ fn another_thread_wakes_a_task_while_the_loop_waits_for_events() {
         executor.spawn(async move {
             let _held = held;
             *thread.borrow_mut() = Some(thread::spawn(move || {
-                // The loop may or may not be waiting by now. No wake may be lost in either case.
+                // The loop may already be waiting, or not. No wake may be lost in either case.
                 thread::sleep(Duration::from_millis(3));
                 sender.send(7)
             }));
@@ -204,7 +204,7 @@ fn a_wake_after_the_end_of_a_task_or_loop_is_harmless() {
         executor.spawn(async move {
             let _held = token;
             handle.give_way().await;
-            // Its task has ended and its number may be reused, so this wake must have no effect.
+            // The waker's task has ended and its number may be reused, so this wake must have no effect.
             let waker: Waker = late.borrow().clone().expect("it was revealed");
             waker.wake_by_ref();
             handle.sleep_until(monotonic_ns() + 1_000_000).await;

@@ -91,7 +91,8 @@ impl Application {
         Document::with_fields(Status::Found, TEXT, fields, b"")
     }
 
-    /// Returns the result of `answer` for the user whom the cookie identifies; 401 if the cookie is missing or invalid.
+    /// Returns the result of `answer` for the user that the cookie identifies, or 401 if the cookie is
+    /// missing or invalid.
     fn for_user(&self, cookie: &[u8], answer: impl FnOnce(&str) -> Document) -> Document {
         let cookies = cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let sid = cookies.filter_map(|pair| pair.strip_prefix(b"sid=")).next();
@@ -128,7 +129,7 @@ fn split_at_byte(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..place], &bytes[place + 1..]))
 }
 
-/// Decodes a form value: `+` is a space, `%41` a byte; invalid escapes stay as they are.
+/// Decodes a form value: `+` is a space, `%41` a byte. Invalid escapes stay as they are.
 fn decoded(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     let mut rest = value;

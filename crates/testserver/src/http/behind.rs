@@ -39,7 +39,7 @@ struct OneBehind {
 }
 
 impl Behind {
-    /// Creates the backends; `number` differs between the threads of a server.
+    /// Creates the backends. `number` differs between the threads of a server.
     pub(crate) fn new(executor: &Executor, ports: &[u16], number: usize) -> Self {
         let one = |port: &u16| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
@@ -126,7 +126,7 @@ impl OneBehind {
     }
 }
 
-/// Complete answer of a backend, without the fields of its connection.
+/// Complete answer of a backend, without the fields that concern its connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Relayed {
     /// Status line and fields, without the connection fields and the length.
@@ -135,8 +135,8 @@ pub(crate) struct Relayed {
 }
 
 impl Relayed {
-    /// Returns the complete head and the body. `after`: persistence of the client's connection; `head_only`: without
-    /// the body.
+    /// Returns the complete head and the body. `after`: persistence of the client's connection; `head_only`:
+    /// whether to omit the body.
     pub(crate) fn parts(&self, after: Persistence, head_only: bool) -> (Vec<u8>, &[u8]) {
         let last = format!(
             "Connection: {}\r\nContent-Length: {}\r\n\r\n",
@@ -154,7 +154,7 @@ struct Answer {
     keeps_connection: bool,
 }
 
-/// Parses an answer; returns None if the answer is incomplete. `ended`: no more data will arrive.
+/// Parses an answer. Returns None if the answer is incomplete. `ended`: whether no more data will arrive.
 fn read(bytes: &[u8], ended: bool) -> Result<Option<Answer>, Failure> {
     let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; MAX_FIELDS];
     let mut head = httparse::Response::new(&mut []);

@@ -1,6 +1,6 @@
-//! One connection: receives requests and sends answers in order, until either side closes the connection.
+//! One connection: receives requests and sends answers in order until either side closes the connection.
 //!
-//! `responder.rs` sends the answers, `misbehaviour.rs` wrong ones.
+//! `responder.rs` sends the answers, `misbehaviour.rs` the wrong ones.
 
 use super::documents::{Document, Endpoint, Resource};
 use super::fault::Kind;
@@ -30,7 +30,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
     let wire = match &worker.shared.tls {
         Some(tls) if endpoint.secure => match tls.accept(socket, &worker.buffer).await {
             Ok(channel) => Wire::secure(channel),
-            // The handshake failed, so there was no request. The generator counts the failure on its side.
+            // The handshake failed, so there was no request. The generator counts the failure.
             Err(_) => return,
         },
         _ => Wire::Plain(socket),
@@ -49,7 +49,7 @@ pub(crate) async fn serve(socket: Socket, worker: Rc<Worker>, endpoint: Endpoint
         unread: Vec::new(),
         drained: false,
     };
-    // Do not report a client that disconnects or is too slow: the generator counts failures on its side.
+    // Do not report a client that disconnects or is too slow: the generator counts the failure.
     let ended = connection.run().await;
     if matches!(ended, Ok(End::Http2)) {
         let Connection {
@@ -67,14 +67,12 @@ struct Connection<'a> {
     responder: Responder<'a>,
     worker: &'a Worker,
     endpoint: Endpoint,
-    /// Data that were received but not parsed yet: part of a head, or pipelined requests. Usually empty and
-    /// unallocated.
+    /// Received data that was not parsed yet: part of a head, or pipelined requests. Usually empty and unallocated.
     unread: Vec<u8>,
     /// Whether the socket is empty until the kernel reports more data.
     drained: bool,
 }
 
-/// The next step.
 enum Step<'a> {
     Wait,
     End,
@@ -83,7 +81,7 @@ enum Step<'a> {
     Refuse(Status),
     Answer(&'a Resource, Ask),
     Page(Document, Ask),
-    /// Forward the request: a backend generates the document of the target.
+    /// Forward the request: a backend generates the document at the target.
     HandOn(Vec<u8>, Ask),
 }
 
@@ -202,7 +200,8 @@ impl<'a> Connection<'a> {
         match resource {
             Resource::Document(document) => self.answer_load(document, ask).await,
             Resource::Extra(document) => self.responder.send(document, ask).await,
-            // This is the request count: `read` has already generated pages, because they depend on the whole request.
+            // Only the request count gets here: `read` has already generated pages, because they depend on
+            // the whole request.
             Resource::RequestCount | Resource::Page | Resource::Application(_) => {
                 let count = self.worker.shared.requests();
                 self.responder
@@ -220,7 +219,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Forwards a request to a backend; answers with 502 on failure.
+    /// Forwards a request to a backend. Answers with 502 if that fails.
     async fn hand_on(&self, target: &[u8], ask: Ask) -> Result<Persistence, Failure> {
         let relayed = self.worker.behind.ask(target, &self.worker.buffer).await;
         self.worker.renew_patience();

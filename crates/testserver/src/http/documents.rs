@@ -1,6 +1,7 @@
-//! All answers of the server, prepared before the first request: each body is in memory, after the end of its head.
+//! All answers of the server, built before the first request: each body is in memory, after the end of its
+//! head.
 //!
-//! `opening.rs` has the start of a head, which depends on the time and the connection.
+//! `opening.rs` has the start of the head, which depends on the time and the connection.
 
 use super::opening::{Status, SOFTWARE};
 use crate::common::incompressible;
@@ -22,7 +23,7 @@ const BYTES: &str = "application/octet-stream";
 pub enum Documents {
     /// The files of a tree at their paths; 404 for any other path.
     Tree(Arc<Tree>),
-    /// The same incompressible bytes for every path, of this number.
+    /// This number of incompressible bytes, the same at every path.
     Fixed(usize),
 }
 

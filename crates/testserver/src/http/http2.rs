@@ -1,8 +1,8 @@
-//! HTTP/2 with the `h2` crate, an implementation that the generator does not share. It starts after the
-//! client's preface on an unencrypted connection, or if ALPN selects it.
+//! HTTP/2 with the `h2` crate, which the generator does not use. It starts after the client's preface on an
+//! unencrypted connection, or if ALPN selects it.
 //!
-//! It has the same documents, application and counts as HTTP/1. Faults exist only in HTTP/1: a server with a fault does
-//! not speak HTTP/2.
+//! It serves the same documents, application and counts as HTTP/1. Faults exist only in HTTP/1: a server with
+//! a fault does not speak HTTP/2.
 
 use super::application::Wish;
 use super::documents::{Document, Endpoint, Place, Resource};
@@ -38,14 +38,14 @@ pub(crate) async fn serve(wire: Wire, received: Vec<u8>, worker: Rc<Worker>, end
     let Ok(mut connection) = handshake.await else {
         return;
     };
-    // Do not report a client that disconnects or breaks a rule: the generator counts failures on its side.
+    // Do not report a client that disconnects or breaks a rule: the generator counts the failure.
     while let Some(Ok((request, respond))) = connection.accept().await {
         worker.renew_patience();
         if request.body().is_end_stream() {
             answer(&worker, &request, &[], respond, endpoint);
         } else {
-            // Use a separate task, because the body may take long and other streams must not wait for it. The task ends
-            // with the connection.
+            // Use a separate task: the body may take long, and other streams must not wait for it. The task
+            // ends with the connection.
             worker
                 .executor
                 .spawn(answer_with_body(worker.clone(), request, respond, endpoint));

@@ -88,7 +88,7 @@ async fn answer_late(
 
 /// Draws a time from the exponential distribution with this mean.
 fn exponential_ns(mean_ns: u64) -> u64 {
-    // Greater than 0 and at most 1, in steps of 2^-53.
+    // Greater than 0 and at most 1, a multiple of 2^-53.
     let drawn = ((u64::from_ne_bytes(random()) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     (-drawn.ln() * mean_ns as f64) as u64
 }
@@ -161,7 +161,7 @@ fn wrong_answer(
     }
 }
 
-/// Returns the end of a head with another framing of the body.
+/// Returns the end of a head with a different framing of the body.
 fn content_head(document: &Document, framing: &str) -> Vec<u8> {
     format!("Content-Type: {}\r\n{framing}\r\n", document.content_type).into_bytes()
 }
@@ -177,7 +177,7 @@ fn chunked(body: &[u8]) -> Vec<u8> {
     coded
 }
 
-/// Sends an endless answer. Never succeeds, because the answer is never complete.
+/// Sends an endless answer. Never succeeds, because the answer is never completed.
 async fn send_without_end(
     responder: &Responder<'_>,
     start: &[u8],

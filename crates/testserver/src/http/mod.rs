@@ -1,10 +1,10 @@
-//! The reference server for HTTP/1.0, 1.1 and 2. The generator is measured against it, and it is the web server if no
-//! other is installed.
+//! The reference server for HTTP/1.0, 1.1 and 2. The generator is measured against it, and it is the web
+//! server if no other is installed.
 //!
 //! It answers GET and HEAD from memory, and POST in the application (`application.rs`). Each thread has its
 //! own listener, event loop and counter. A request on a persistent connection costs one `recv`, one
-//! `sendmsg`, no allocation and no change of the epoll set. On request, the server forwards paths without a
-//! document to backends (`behind.rs`), or injects a named fault to test a generator's accounting of errors.
+//! `sendmsg`, no allocation and no change of the epoll set. Depending on the options, the server forwards
+//! requests to backends (`behind.rs`), or injects a named fault to test how a generator counts errors.
 //! `wire.rs` has TLS.
 //!
 //! It opens no files on disk, so no path can leave a root. Other request bodies and conditional or range

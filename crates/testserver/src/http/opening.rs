@@ -1,8 +1,8 @@
-//! The start of every response: status line, `Date`, `Server` and `Connection`. They are generated once per second
-//! instead of once per request.
+//! The start of every response: status line, `Date`, `Server` and `Connection`. They are generated once per
+//! second instead of once per request.
 //!
-//! A server with a clock must send `Date` (RFC 9110, section 6.6.1); without it, the server would do less work than the
-//! servers with which it is compared.
+//! A server with a clock must send `Date` (RFC 9110, section 6.6.1); without it, the server would do less
+//! work than those to which it is compared.
 
 use dyno_measure::named_enum;
 use http::HeaderValue;

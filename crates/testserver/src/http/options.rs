@@ -24,11 +24,10 @@ pub struct Options {
     /// Documents for load.
     #[serde(rename = "body_bytes", deserialize_with = "documents")]
     pub documents: Documents,
-    /// Further documents by path, for proofs of ownership and consent. They take precedence over `documents`, and
-    /// faults don't affect them.
+    /// Further documents by path, as proof of ownership and consent. They take precedence over `documents`,
+    /// and faults don't affect them.
     #[serde(skip)]
     pub extra_documents: Vec<(String, Vec<u8>)>,
-    /// Fault to inject.
     pub fault: Option<Fault>,
     /// Whether to also speak HTTP/2; ignored with a fault.
     pub http2: bool,
@@ -57,7 +56,7 @@ impl Options {
     }
 }
 
-/// Parses the documents; None: the WebBench tree.
+/// Parses the documents. The default is the WebBench tree.
 fn documents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Documents, D::Error> {
     match Option::deserialize(deserializer)? {
         None => Ok(Documents::Tree(Tree::load())),

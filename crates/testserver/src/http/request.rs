@@ -1,6 +1,6 @@
-//! Parses requests: whether a request is complete, what it requests, and whether the connection persists.
+//! Parses requests: whether a request is complete, what it asks for, and whether the connection persists.
 //!
-//! `documents.rs` finds the resource. Percent-encoding is not decoded: no document has such a path.
+//! `documents.rs` finds the resource. Percent-encoding is not decoded, because no document has such a path.
 
 use super::application::Wish;
 use super::opening::{Persistence, Status};

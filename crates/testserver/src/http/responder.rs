@@ -15,12 +15,11 @@ use std::future::Future;
 pub(crate) struct Responder<'a> {
     pub(crate) wire: Wire,
     pub(crate) worker: &'a Worker,
-    /// Number of answers, used by a fault.
+    /// Number of answers, for a fault that depends on it.
     pub(crate) answers: Cell<u64>,
 }
 
 impl Responder<'_> {
-    /// Sends `document`.
     pub(crate) async fn send(&self, document: &Document, ask: Ask) -> Result<Persistence, Failure> {
         let opening = self.worker.opening(document.status, ask.after);
         let rest = if ask.head_only {
@@ -37,7 +36,7 @@ impl Responder<'_> {
         self.wire.send_all(bytes).await
     }
 
-    /// Counts the answer that `sending` sends.
+    /// Counts an answer, then sends it with `sending`.
     pub(crate) async fn counted<T>(
         &self,
         sending: impl Future<Output = Result<T, Failure>>,

@@ -1,4 +1,4 @@
-//! Start and stop of the server: one thread per CPU, each with its own listener and event loop.
+//! Starts and stops the server: one thread per CPU, each with its own listener and event loop.
 
 use super::application::Application;
 use super::connection::serve;
@@ -24,10 +24,10 @@ impl Server {
         self.service().secure_port.get().copied()
     }
 
-    /// Returns the number of answers so far, of any status. Answers to the tool's own requests (extra documents, this
-    /// count) are excluded, so that the difference between two counts is the load in between. An answer counts from the
-    /// start of its transmission, and is uncounted if the transmission fails. An answer that a fault never completes
-    /// does not count.
+    /// Returns the number of answers so far, of any status. Answers to the tool's own requests (extra
+    /// documents, this count) are excluded, so that the difference between two counts is the load in between.
+    /// An answer counts when its transmission starts, and no longer counts if the transmission fails. An
+    /// answer that a fault never completes does not count.
     pub fn requests(&self) -> u64 {
         self.service().requests()
     }
@@ -74,7 +74,7 @@ impl Service for Shared {
     }
 }
 
-/// An address, and whether it uses TLS.
+/// A listening address, and whether it uses TLS.
 type Place = (SocketAddr, bool);
 
 /// State of a thread before its event loop starts.

@@ -5,7 +5,7 @@ use dyno_net::tls::{Arrived, Channel, Flow, ServerSide};
 use dyno_net::Socket;
 use std::cell::Cell;
 
-/// Failure of any wait that times out. It closes the connection and is not reported.
+/// Failure of every wait that times out. It closes the connection and is not reported.
 pub(crate) const LATE: Fault = Fault::ResponseTimeout;
 
 /// An accepted connection, after its TLS handshake, if any.
@@ -99,7 +99,7 @@ impl Wire {
         self.with_socket(Socket::end_reported).unwrap_or(true)
     }
 
-    /// Makes the next close send a reset instead of a regular end. Does not close the TLS session.
+    /// Makes the next close send a reset instead of a FIN. Does not close the TLS session.
     pub(crate) fn reset_on_close(&self) -> Result<(), Failure> {
         match self {
             Self::Plain(socket) => socket.reset_on_close(),
@@ -113,7 +113,7 @@ impl Wire {
         self.with_socket(Socket::end_sending)?
     }
 
-    /// Closes the TLS session regularly, if there is one.
+    /// Closes the TLS session, if there is one.
     pub(crate) fn close_session(&self) {
         if let Self::Tls(place) = self {
             if let Some(mut channel) = place.take() {

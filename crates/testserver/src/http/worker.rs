@@ -16,10 +16,10 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Time limit, from the last request on a connection, for sending its answer and receiving the next request.
+/// Time limit for sending an answer and receiving the next request, from the last request on a connection.
 const PATIENCE_NS: u64 = 60 * NS_PER_S;
 
-/// The only kind of request, because all answers are counted together.
+/// The only kind of request: all answers are counted together.
 const ANY: usize = 0;
 
 /// State shared by the threads of a server.
@@ -48,7 +48,7 @@ pub(crate) struct Worker {
     pub(crate) behind: Behind,
     number: usize,
     openings: RefCell<Openings>,
-    /// Current time, at most one second old: precise enough for `PATIENCE_NS`.
+    /// Current time, at most one second old, which is precise enough for `PATIENCE_NS`.
     recent_ns: Cell<u64>,
 }
 
@@ -78,7 +78,8 @@ impl Worker {
         self.executor.set_deadline(self.recent_ns.get() + PATIENCE_NS);
     }
 
-    /// Counts an answer. Call it before the answer is sent: once a client has the answer, it must be counted.
+    /// Counts an answer. Call it before the answer is sent: when a client has the answer, it must already be
+    /// counted.
     pub(crate) fn count_answer(&self) {
         self.shared.counts.add(self.number, ANY);
     }

@@ -1,7 +1,7 @@
 //! Transport of one connection: splits received data into records, and sends replies as fast as the client
 //! reads them.
 //!
-//! While a client does not read, the server does not read either, so its buffers are bounded.
+//! While a client does not read, the server does not read its calls, so the server's buffers are bounded.
 
 use super::dialogue::{After, Dialogue};
 use super::fault::Fault;
@@ -17,18 +17,18 @@ use std::task::Poll;
 
 /// Maximum size of a record: the largest WRITE, including its headers.
 const MOST_RECORD_BYTES: usize = (1 << 20) + 16_384;
-/// Limit for waiting replies; beyond this, replies are sent before further calls are executed.
+/// Limit of unsent replies. Above it, replies are sent before further calls are executed.
 const MOST_WAITING_BYTES: usize = 256 << 10;
-/// Receive calls in a row after which the task yields to the others.
+/// Consecutive receive calls after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
 /// Maximum time for which a call waits for the return of a delegation: Linux's `NFSD_DELEGRETURN_TIMEOUT`.
 const WAIT_NS: u64 = 30 * NS_PER_MS;
 const LOOK_AGAIN_NS: u64 = NS_PER_MS / 2;
-/// Failure for a timeout, which never occurs without a deadline.
+/// Failure of a timeout, which never occurs without a deadline.
 const NEVER: Outcome = Outcome::ResponseTimeout;
 
-/// Serves a connection to its end. A client that disconnects or violates the protocol is not reported, because the
-/// generator counts failures on its side.
+/// Serves a connection to its end. A client that disconnects or violates the protocol is not reported,
+/// because the generator counts the failure.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
     let connection = Connection {
         socket,
@@ -64,8 +64,8 @@ impl Connection {
                 Some(0) => return Ok(()),
                 Some(count) => {
                     self.records.filled(count);
-                    // A short read means that the socket is drained. But the kernel reports the end of the stream only
-                    // once. After that report, read again.
+                    // A short read means that the socket is empty. But the kernel reports the end of the
+                    // stream only once, so read again after that report.
                     count == room_bytes || self.socket.end_reported()
                 }
             };
@@ -79,7 +79,7 @@ impl Connection {
         }
     }
 
-    /// Waits for data, or until a callback to the client is due.
+    /// Waits until data arrives or a callback to the client is due.
     async fn wait(&mut self) -> Result<(), Failure> {
         let connection = self.dialogue.connection();
         poll_fn(|context| match connection.poll_woken(context) {
@@ -109,8 +109,8 @@ impl Connection {
         Ok(After::GoOn)
     }
 
-    /// Answers a call. A call that conflicts with a delegation first waits up to `WAIT_NS` for its return, as in
-    /// Linux's server. Most clients return a delegation sooner than a client retries after a DELAY.
+    /// Answers a call. A call that conflicts with a delegation first waits up to `WAIT_NS` for its return, as
+    /// in Linux's server. This is usually faster than a retry after DELAY.
     async fn answer(&mut self, range: Range<usize>) -> Result<After, Failure> {
         let record = &self.records.bytes()[range];
         let mut after = self.dialogue.answer_or_wait(record, &mut self.out)?;

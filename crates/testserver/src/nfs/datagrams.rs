@@ -1,7 +1,7 @@
 //! NFSv3, MOUNT and the portmapper over UDP: one datagram per call and per reply.
 //!
-//! UDP is off by default, because the server trusts the source address of a datagram, like every UDP server without
-//! authentication.
+//! UDP is off by default, because the server trusts the source address of datagrams, like every UDP server
+//! without authentication.
 
 use super::dialogue::{After, Dialogue};
 use super::fault::Fault;
@@ -12,7 +12,7 @@ use dyno_nfs::wire::{Transport, RECORD_MARK_BYTES};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Datagrams in a row after which the task yields to the others.
+/// Consecutive datagrams after which the task yields to the others.
 const IN_A_TURN: u32 = 16;
 
 /// Answers datagrams until the server stops. Ignores anything that is not a call.
@@ -36,8 +36,8 @@ pub(super) async fn serve_datagrams(socket: Datagrams, executor: Executor, host:
     }
 }
 
-/// Sends each record in `out` as a datagram. If a fault has spoilt the reply so that TCP would close the connection,
-/// sends all bytes after the first record mark as one datagram.
+/// Sends each record in `out` as a datagram. If a fault damaged the reply so that TCP would close the
+/// connection, sends everything after the first record mark as one datagram.
 fn send(socket: &Datagrams, out: &[u8], is_spoilt: bool, client: SocketAddr) {
     let mut rest = out;
     while let Some((mark, behind)) = rest.split_first_chunk::<RECORD_MARK_BYTES>() {

@@ -1,4 +1,4 @@
-//! Replies to the calls of one connection. Handles bytes, not sockets.
+//! Answers the calls of one connection. Handles bytes, not sockets.
 
 use super::fault::Kind;
 use super::host::Host;
@@ -36,14 +36,14 @@ pub struct Dialogue {
     host: Arc<Host>,
     thread: usize,
     faults: FaultCounter,
-    /// The transport: over UDP, transfers are smaller, and there is no NFSv4.
+    /// The transport. Over UDP, transfers are smaller, and there is no NFSv4.
     transport: Transport,
     /// Whether a call that conflicts with a delegation may wait before the client is told to retry.
     is_patient: bool,
-    /// The fault of a call that must be answered again. It is stored so that the call counts only once. Some(None): no
-    /// fault.
+    /// The fault of a call that must be answered again, stored so that the call counts only once. Some(None):
+    /// no fault.
     again: Option<Option<Kind>>,
-    /// Handle through which other connections call this connection's client.
+    /// Handle through which other connections send callbacks to this connection's client.
     connection: Arc<ConnectionHandle>,
 }
 
@@ -74,11 +74,11 @@ impl Dialogue {
         after
     }
 
-    /// Executes the call in a record and appends the reply, with its record mark, to `out`. Also accepts the reply to a
-    /// callback.
+    /// Executes the call in a record and appends the reply, with its record mark, to `out`. Also accepts the
+    /// reply to a callback.
     ///
     /// # Errors
-    /// The record is neither a call nor an expected reply: the connection can't continue.
+    /// The record is neither a call nor an expected reply. The connection can't continue.
     pub fn answer(&mut self, record: &[u8], out: &mut Vec<u8>) -> Result<After, Malformed> {
         if self.connection.is_bound() && is_reply(record) {
             self.host.take_answer(&self.connection, record)?;
@@ -117,7 +117,7 @@ impl Dialogue {
         Ok(After::GoOn)
     }
 
-    /// Returns the handle through which other connections call the client.
+    /// Returns the handle through which other connections send callbacks to the client.
     pub(super) fn connection(&self) -> &ConnectionHandle {
         &self.connection
     }
@@ -245,7 +245,7 @@ impl Dialogue {
         };
         let mut volume = export.lock();
         let now_ns = monotonic_ns();
-        // Use the whole call except for the XID, which is part of the name anyway.
+        // Identify the call by everything after the XID, which is part of the name anyway.
         let name = (!is_repeatable(procedure)).then(|| volume.replies.name(xid, &record[4..]));
         if name.is_some_and(|name| volume.replies.give_again(name, now_ns, out)) {
             return After::GoOn;
@@ -267,7 +267,6 @@ impl Dialogue {
     }
 }
 
-/// Returns whether a record is the reply to a call.
 fn is_reply(record: &[u8]) -> bool {
     record.get(4..8) == Some(&[0, 0, 0, 1])
 }

@@ -1,7 +1,7 @@
 //! Names and meanings of the server's faults.
 //!
-//! `misbehaviour.rs` implements them. A fault affects replies to requests for files. MOUNT, FSINFO and the portmapper
-//! work normally, so that a client can start.
+//! `misbehaviour.rs` implements them. Faults affect replies to requests for files. MOUNT, FSINFO and the
+//! portmapper work normally, so that a client can start.
 
 use crate::fault::faults;
 

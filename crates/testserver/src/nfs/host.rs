@@ -23,7 +23,7 @@ const ROOT: Caller = Caller { uid: 0, gid: 0 };
 pub struct Host {
     pub(super) options: Options,
     pub(super) exports: Vec<Share<Volume>>,
-    /// A number that differs for each start of a server. File handles begin with it.
+    /// A number that differs between starts of a server. File handles begin with it.
     pub(super) server: u64,
     /// The listening port, once known.
     pub(super) port: AtomicU16,
@@ -70,7 +70,7 @@ impl Host {
         })
     }
 
-    /// Returns the export of a file; None if the handle is not from this server.
+    /// Returns the export of a file, or None if the handle is not from this server.
     pub(super) fn export_of(&self, file: &FileHandle) -> Option<&Share<Volume>> {
         self.exports.get(Volume::number_in(file, self.server)?)
     }
@@ -84,7 +84,7 @@ impl Host {
         self.counts.add(thread, PROCEDURES + operation as usize);
     }
 
-    /// Locks the NFSv4.1 clients and their opens. Must be called before an export is locked, never while one is locked.
+    /// Locks the NFSv4.1 clients and their opens. Never call this while an export is locked.
     pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
         lock(&self.clients)
     }

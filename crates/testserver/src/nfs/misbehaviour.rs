@@ -19,7 +19,7 @@ pub enum After {
     Wait,
 }
 
-/// The fault of one connection, and the number of requests that it could have affected.
+/// The fault of one connection, and the number of requests so far that it could affect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FaultCounter {
     fault: Option<Fault>,
@@ -56,7 +56,7 @@ impl FaultCounter {
     }
 }
 
-/// Damages, repeats or removes the reply in `out[start..]`.
+/// Damages, duplicates or removes the reply in `out[start..]`.
 pub(super) fn spoil(kind: Kind, out: &mut Vec<u8>, start: usize) -> After {
     let reply_bytes = out.len() - start;
     match kind {

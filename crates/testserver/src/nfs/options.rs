@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 /// Permitted transfer sizes, up to 1 MiB, the maximum of Linux's client (nfs(5), `rsize`).
 const TRANSFER_BYTES: std::ops::RangeInclusive<u32> = 4096..=1 << 20;
 
-/// Lease time. Linux's server has 90 s; a third of that shortens tests of vanishing clients.
+/// Lease time. Linux's server uses 90 s; a third of that shortens tests of clients that vanish.
 pub(super) const LEASE_S: u32 = 30;
 
 /// Effect of COMMIT, and of a WRITE that requests stable storage.
@@ -18,7 +18,7 @@ pub(super) const LEASE_S: u32 = 30;
 pub enum Flush {
     /// The file becomes stable: a restart does not lose it.
     Honour,
-    /// Answered as if the file were stable, like a server that exports with `async`.
+    /// Answered as if the file were stable, as by a server that exports with `async`.
     Ignore,
 }
 
@@ -33,21 +33,20 @@ pub struct Options {
     /// Whether to also answer NFSv3, MOUNT and the portmapper over UDP, on the same ports.
     pub udp: bool,
     pub threads: usize,
-    /// Paths of the exports; each has its own tree in memory, which is initially empty.
+    /// Paths of the exports. Each has its own tree in memory, which is initially empty.
     pub exports: Vec<String>,
     pub flush: Flush,
     /// Maximum and preferred size of a READ or WRITE.
     pub max_transfer_bytes: u32,
-    /// Memory limit for all files together; beyond it, the disk is full.
+    /// Memory limit for all files together. Beyond it, the disk is full.
     pub capacity_bytes: u64,
     /// Initial files in the root of every export.
     #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
-    /// Delegate files to NFSv4.1 clients that read them. A delegation is revoked if it is not returned within this
-    /// number of nanoseconds after its recall. None: no delegations.
+    /// Whether to delegate files to NFSv4.1 clients that read them, and the time in nanoseconds after which a
+    /// recalled but unreturned delegation is revoked. None: no delegations.
     #[serde(deserialize_with = "recall_ns")]
     pub delegations: Option<u64>,
-    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 

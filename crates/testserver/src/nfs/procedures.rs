@@ -15,7 +15,7 @@ use dyno_nfs::wire::{
 /// Preferred size of a listing, as in Linux's server.
 const LISTING_BYTES: u32 = 65_536;
 const MOST_LISTING_BYTES: u32 = 1 << 20;
-/// Bytes that follow the last entry of a listing: the end of the list, and whether the directory ends.
+/// Bytes after the last entry of a listing: the end of the list, and the end-of-directory flag.
 const END_BYTES: usize = 8;
 
 // Rights of ACCESS.
@@ -325,7 +325,7 @@ impl Volume {
         if stability != Stability::Unstable {
             self.files.flush(slot)?;
         }
-        // Always fits: a record is shorter than 4 GiB.
+        // Does not truncate: a record is shorter than 4 GiB.
         Ok(u32::try_from(data.len()).unwrap_or(u32::MAX))
     }
 

@@ -14,13 +14,13 @@ use dyno_nfs::status::Status;
 use dyno_nfs::wire::{FileHandle, How, Malformed, Request};
 use std::sync::MutexGuard;
 
-/// The opaque part of a state ID that no server of this crate assigns.
+/// The opaque part of a state ID that the server never assigns.
 const NOBODYS: [u8; 12] = *b"nobody has i";
 
 impl Host {
-    /// Recalls the delegations that conflict with a change of these files. `by`: the NFSv4.1 client that changes them,
-    /// or None for an NFSv3 client. Returns a guard that prevents new delegations while it exists, or None if the
-    /// server grants no delegations.
+    /// Recalls the delegations that conflict with a change to these files. `by`: the NFSv4.1 client that
+    /// changes them, or None for an NFSv3 client. Returns a guard that prevents new delegations while it
+    /// exists, or None if the server grants no delegations.
     ///
     /// # Errors
     /// JUKEBOX (DELAY in NFSv4): a delegation must be returned first.

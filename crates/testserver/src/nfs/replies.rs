@@ -1,8 +1,9 @@
-//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a reply repeats
-//! the call and gets the same reply (RFC 1813, 4.3). The cache is limited in number and time.
+//! Duplicate request cache: replies to calls that may not be repeated. A client that did not receive a reply
+//! repeats the call and gets the same reply (RFC 1813, 4.3). The number and age of cached replies are
+//! limited.
 //!
-//! A call is identified by its contents, including its XID and caller, but not by its connection: a client may repeat a
-//! call on another connection.
+//! A call is identified by its contents, including its XID and caller, but not by its connection: a client
+//! may repeat a call on another connection.
 
 use dyno_measure::NS_PER_S;
 use std::collections::hash_map::RandomState;
@@ -36,7 +37,7 @@ impl Replies {
         }
     }
 
-    /// Appends the earlier reply to the same call; returns false if there is none.
+    /// Appends the earlier reply to the same call. Returns false if there is none.
     pub(crate) fn give_again(&mut self, name: CallName, now_ns: u64, out: &mut Vec<u8>) -> bool {
         self.forget_old(now_ns);
         let Some(reply) = self.known.get(&name) else {

@@ -1,4 +1,4 @@
-//! Listening over TCP and UDP: one thread per CPU, each with its own listener and event loop.
+//! Listens over TCP and UDP: one thread per CPU, each with its own listener and event loop.
 
 use super::connection::serve;
 use super::datagrams::serve_datagrams;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Receive buffer for the writes of many clients; the kernel may grant less.
+/// Size of a receive buffer for the writes of many clients. The kernel may grant less.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Number of attempts to find a port that is free for both TCP and UDP.
 const TRIES: u32 = 8;
@@ -25,8 +25,8 @@ const TRIES: u32 = 8;
 pub type Server = crate::server::Server<Host>;
 
 impl Server {
-    /// Returns the number of requests so far by procedure, with the names in RFC 1813. A request counts before it is
-    /// answered. MOUNT and the portmapper don't count.
+    /// Returns the number of requests so far by procedure, with the names in RFC 1813. A request is counted
+    /// before it is answered. Calls of MOUNT and the portmapper are not counted.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let names = Procedure::ALL.map(Procedure::name).into_iter().chain(NAMES);
         let mut counts: Vec<(&'static str, u64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Checksums of objects: CRC32, CRC32C, CRC64NVME and SHA-256, under the names of header fields and trailers.
+//! Checksums of objects: CRC32, CRC32C, CRC64NVME and SHA-256, and their header fields and trailers.
 
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine as _;

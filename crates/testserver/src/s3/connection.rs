@@ -52,8 +52,8 @@ impl Worker {
     }
 }
 
-/// Serves a connection to its end. A client that disconnects or is too slow is not reported, because the generator
-/// counts failures on its side.
+/// Serves a connection to its end. A client that disconnects or is too slow is not reported, because the
+/// generator counts the failure.
 pub(super) async fn serve(socket: Socket, worker: Rc<Worker>) {
     worker.renew_patience();
     let wire = match &worker.host.tls {
@@ -138,7 +138,7 @@ impl Connection<'_> {
         let mut body = Vec::new();
         match request.framing {
             Framing::Length(length) => loop {
-                // Does not truncate: the buffer is not longer than memory.
+                // Does not truncate: the buffer fits in memory.
                 let missing = length - body.len() as u64;
                 let here = usize::try_from(missing)
                     .unwrap_or(usize::MAX)
@@ -187,7 +187,7 @@ impl Connection<'_> {
                 .sleep_until(monotonic_ns() + strikes.delay_ns())
                 .await;
         }
-        // Count before sending: once a client has the answer, it must be counted.
+        // Count before sending: when a client has the answer, it must already be counted.
         worker.host.counts.add(worker.number, done.operation as usize);
         let head = self.head(&done.answer, request.is_kept);
         match sending {

@@ -1,9 +1,9 @@
-//! Dates of S3: `20261129T124500Z` in signatures, `2026-11-29T12:45:00.000Z` in XML.
+//! Dates in S3: `20261129T124500Z` in signatures, `2026-11-29T12:45:00.000Z` in XML.
 
 use std::time::SystemTime;
 use time::{Date, Month, OffsetDateTime, Time};
 
-/// Returns the Unix time of a date like `20261129T124500Z`; None if the text is not such a date.
+/// Returns the Unix time of a date like `20261129T124500Z`, or None if the text is not such a date.
 pub(super) fn parse_basic(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     if bytes.len() != 16 || bytes[8] != b'T' || bytes[15] != b'Z' {

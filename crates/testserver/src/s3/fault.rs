@@ -1,7 +1,7 @@
 //! Names and meanings of the server's faults.
 //!
-//! `operations.rs` implements faults of contents, `connection.rs` faults of messages. A fault affects requests for
-//! objects. Initial objects (proof of consent) are answered normally.
+//! `operations.rs` implements faults of contents, `connection.rs` faults of messages. Faults affect requests
+//! for objects. Requests for initial objects (proof of consent) are answered normally.
 
 use crate::fault::faults;
 

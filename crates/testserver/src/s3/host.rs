@@ -110,7 +110,7 @@ impl Host {
             .any(|(name, _)| name.as_bytes() == key)
     }
 
-    /// Discards all objects and uploads that a restart loses. Returns the number of objects.
+    /// Discards the objects and uploads that a restart loses. Returns the number of objects.
     pub(super) fn lose(&self) -> u64 {
         if self.options.flush == Flush::Honour {
             return 0;

@@ -1,4 +1,5 @@
-//! For the fuzz target: parses every part of a request that a server parses before it verifies the signature.
+//! Entry point of the fuzz target: parses everything in a request that the server parses before it verifies
+//! the signature.
 
 use super::payload::{decoded, Dechunker};
 use super::request::{parse, Parsed};

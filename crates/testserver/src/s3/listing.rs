@@ -36,13 +36,13 @@ struct Page {
 struct Wanted<'a> {
     prefix: &'a [u8],
     delimiter: &'a [u8],
-    /// Only names after this one are listed. If it is a common prefix, all its keys are left out.
+    /// Only names after this one are listed. If it is a common prefix, all keys with it are left out.
     after: Vec<u8>,
     most: usize,
 }
 
 impl Wanted<'_> {
-    /// Returns the common prefix of a key that begins with the prefix.
+    /// Returns the common prefix of a key, if it has one. The key must begin with the requested prefix.
     fn group<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         if self.delimiter.is_empty() {
             return None;
@@ -167,7 +167,7 @@ impl Call<'_> {
     fn spoil(&self, page: &mut Page, next: &mut Option<Vec<u8>>, wanted: &Wanted<'_>) {
         let strikes = &self.host.strikes;
         if strikes.is(Kind::EndlessList) {
-            // The token names the start of this page, so the next page is the same.
+            // The token points to the start of this page, so the next page is the same.
             *next = Some(wanted.after.clone());
         }
         if !page.entries.is_empty() && strikes.strikes(Kind::TruncatedList) {

@@ -7,7 +7,7 @@ use super::fault::{Fault, Kind};
 use crate::common::NS_PER_MS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The fault of a server, and the number of requests that it could have affected.
+/// The fault of a server, and the number of requests so far that it could affect.
 #[derive(Debug)]
 pub(super) struct Strikes {
     fault: Option<Fault>,

@@ -1,9 +1,9 @@
 //! The reference S3 server: objects in memory, signatures that are verified, and named faults on request.
 //!
-//! It shares no code with the client (`crates/s3`), so that each side checks the other. It has its own code for the
-//! signature (`signature.rs`), the chunked payload (`payload.rs`), checksums and XML. Objects live in memory and are
-//! lost when the process ends. Versions, access lists, encryption and lifecycle rules are not supported. It only serves
-//! load generators and their tests.
+//! It shares no code with the client (`crates/s3`), so that each side checks the other. It has its own code
+//! for signatures (`signature.rs`), chunked payloads (`payload.rs`), checksums and XML. Objects live in
+//! memory and are lost when the process ends. Versions, access lists, encryption and lifecycle rules are not
+//! supported. It only serves load generators and their tests.
 
 mod answer;
 mod checksum;

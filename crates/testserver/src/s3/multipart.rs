@@ -88,7 +88,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    /// Returns the content that a part copies: the whole source, or a range of it.
+    /// Returns the content that a part copies: the whole source or a range of it.
     fn copied(&self) -> Result<Content, Refusal> {
         let source = self.source()?;
         let Some(value) = self.request.field("x-amz-copy-source-range") else {
@@ -201,7 +201,7 @@ impl Call<'_> {
     }
 }
 
-/// Returns the uploads after a key, or after an upload of that key.
+/// Returns the uploads after a key, or after an upload of a key.
 fn uploads_after<'a>(
     bucket: &'a Bucket,
     key: &'a [u8],
@@ -214,7 +214,7 @@ fn uploads_after<'a>(
     bucket.uploads.iter().filter(move |(known, _)| is_after(known))
 }
 
-/// Returns the object that consists of the parts that a client names, and the object's ETag.
+/// Returns the object made of the parts that a client lists, and the object's ETag.
 fn completed(upload: &Upload, wanted: &[Record]) -> Result<(Object, String), Refusal> {
     if wanted.is_empty() {
         return Err(Code::MalformedXML.into());

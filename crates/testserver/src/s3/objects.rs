@@ -15,9 +15,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Maximum number of keys of DeleteObjects.
+/// Maximum number of keys in a DeleteObjects.
 const MOST_DELETED: usize = 1000;
-/// Header fields of a PUT that GET returns.
+/// Header fields of a PUT that are returned by GET.
 const KEPT_FIELDS: [&str; 6] = [
     "cache-control",
     "content-disposition",
@@ -53,7 +53,7 @@ impl Call<'_> {
         Ok(answer)
     }
 
-    /// Returns content that counts towards the server's memory limit.
+    /// Returns content, counted towards the server's memory limit.
     pub(super) fn kept(&self, content: Vec<u8>) -> Result<Content, Refusal> {
         let held = Held::take(&self.host.space, content.len() as u64).ok_or(Code::InsufficientStorage)?;
         Ok(Content::new(content, held))
@@ -256,8 +256,8 @@ pub(super) fn conditions(request: &Request, etag: Option<&str>, if_unmodified: C
     Ok(())
 }
 
-/// Returns the range that a request asks for. None: the whole object. This includes ranges in a form that a server may
-/// ignore.
+/// Returns the requested range, or None for the whole object. Ranges in a form that a server may ignore also
+/// give None.
 fn range_of(request: &Request, length: u64) -> Result<Option<Range<u64>>, Refusal> {
     let Some(range) = request
         .field("range")

@@ -1,4 +1,4 @@
-//! Executes a request: determines its operation, and answers or refuses it.
+//! Executes a request: determines its operation, then answers or refuses it.
 
 use super::answer::Answer;
 use super::fault::Kind;
@@ -51,7 +51,7 @@ pub(super) struct Call<'a> {
     pub(super) key: &'a [u8],
 }
 
-/// The result of a request: its kind for the counters, and the answer.
+/// The result of a request: its kind, for the counters, and the answer.
 pub(super) struct Done {
     pub(super) operation: Operation,
     pub(super) answer: Answer,
@@ -171,7 +171,7 @@ impl Call<'_> {
             }
             Method::Get => {
                 let mut xml = Writer::new("LocationConstraint");
-                // S3 leaves the region out for us-east-1.
+                // For us-east-1, S3 omits the region.
                 if self.host.options.region != "us-east-1" {
                     xml.escaped(&self.host.options.region);
                 }

@@ -20,7 +20,7 @@ impl std::fmt::Debug for AccessKey {
     }
 }
 
-/// What an acknowledged PUT promises. Objects are kept only in memory, so the promise ends with the process.
+/// What an acknowledged PUT promises. Objects exist only in memory, so the promise ends with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flush {
@@ -50,7 +50,6 @@ pub struct Options {
     /// Initial objects of every bucket. Faults don't affect them.
     #[serde(skip)]
     pub objects: Vec<(String, Vec<u8>)>,
-    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 

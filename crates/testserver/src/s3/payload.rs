@@ -1,4 +1,4 @@
-//! Payloads: HTTP's chunked coding, S3's own chunks inside it, and the checks of received contents.
+//! Payloads: decodes HTTP's chunked coding and S3's own chunks inside it, and checks received contents.
 
 use super::checksum::Algorithm;
 use super::refusal::{Code, Refusal};
@@ -9,7 +9,7 @@ use base64::Engine as _;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// Maximum length of a line with the size of a chunk, or of a trailer's field.
+/// Maximum length of a chunk's size line, or of a trailer's field.
 const MAX_LINE_BYTES: usize = 512;
 const MAX_TRAILER_FIELDS: usize = 8;
 
@@ -75,7 +75,7 @@ pub(super) fn checked(request: &Request, verified: Verified, body: Vec<u8>) -> R
 
 type Trailer = Vec<(String, String)>;
 
-/// Decodes S3's chunks. With a `chain`, each chunk and the trailer must be signed.
+/// Decodes S3's chunks. With a `chain`, each chunk and the trailer must have a signature.
 pub(super) fn decoded(
     body: &[u8],
     mut chain: Option<Chain>,
@@ -139,7 +139,7 @@ fn trailer(mut rest: &[u8]) -> Option<(Trailer, Option<String>)> {
         if line.is_empty() {
             return rest.is_empty().then_some((fields, signature));
         }
-        // Some clients end a trailer's field with an additional line feed before the line end, as S3's reference does.
+        // As in S3's reference, some clients end a trailer's field with an additional line feed before the line end.
         let (name, value) = line.trim().split_once(':')?;
         let (name, value) = (name.to_ascii_lowercase(), value.trim().to_owned());
         if name == "x-amz-trailer-signature" {

@@ -54,7 +54,7 @@ pub(super) struct Request {
     pub(super) expects_continue: bool,
 }
 
-/// Result of parsing a connection's data.
+/// Result of parsing received data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Parsed {
     Partial,
@@ -184,13 +184,13 @@ impl Request {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns the first value of a parameter. The value is empty if the parameter has none.
+    /// Returns the first value of a query parameter. The value is empty if the parameter has none.
     pub(super) fn parameter(&self, name: &str) -> Option<&[u8]> {
         let found = self.query.iter().find(|(known, _)| known == name.as_bytes());
         found.map(|(_, value)| value.as_slice())
     }
 
-    /// Returns a parameter as a number within bounds.
+    /// Returns a query parameter as a number within bounds.
     pub(super) fn number(
         &self,
         name: &'static str,
@@ -209,14 +209,14 @@ impl Request {
         }
     }
 
-    /// Returns the maximum number of entries of a listing, which a parameter may lower.
+    /// Returns the maximum number of entries of a listing. A query parameter may lower it.
     pub(super) fn most_listed(&self, name: &'static str) -> Result<u32, Refusal> {
         let most = self.number(name, 0..=u32::MAX)?;
         Ok(most.map_or(MOST_LISTED, |most| most.min(MOST_LISTED)))
     }
 
-    /// Returns the bucket and the key of the request; both may be empty. `is_bucket`: whether a bucket of
-    /// this name exists, for addressing by host name.
+    /// Returns the bucket and the key of the request. Both may be empty. `is_bucket`: returns whether a
+    /// bucket of this name exists, for addressing by host name.
     pub(super) fn place(&self, is_bucket: impl Fn(&str) -> bool) -> Result<(String, Vec<u8>), Refusal> {
         let rest = &self.path[1..];
         let host = self.field("host").unwrap_or_default();
@@ -258,8 +258,8 @@ pub(super) fn decoded(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Percent-encodes all bytes except unreserved ones, as signatures and listings do. `keeps_slash`: leave slashes
-/// unchanged, as in paths.
+/// Percent-encodes all bytes except unreserved ones, as signatures and listings do. `keeps_slash`: whether to
+/// leave slashes unchanged, as in paths.
 pub(super) fn encoded(text: &[u8], keeps_slash: bool) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut out = String::with_capacity(text.len());

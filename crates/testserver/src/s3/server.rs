@@ -1,4 +1,4 @@
-//! Start and stop of the server: one thread per CPU, each with its own listener and event loop.
+//! Starts and stops the server: one thread per CPU, each with its own listener and event loop.
 
 use super::connection::{serve, Worker};
 use super::host::{Host, Operation};
@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub type Server = crate::server::Server<Host>;
 
 impl Server {
-    /// Returns the number of requests so far by operation. A request counts before it is answered, even if it is
-    /// refused. Requests that are not S3 requests count as `Other` or not at all.
+    /// Returns the number of requests so far by operation. A request is counted before it is answered, even
+    /// if it is refused. Requests that are not S3 requests are counted as `Other` or not at all.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let count = |operation: Operation| self.service().counts.of_kind(operation as usize);
         Operation::ALL

@@ -1,4 +1,4 @@
-//! Verifies AWS Signature Version 4 in the `Authorization` header. Written from its specification.
+//! Verifies AWS Signature Version 4 in the `Authorization` header. Written from the specification.
 
 use super::date::parse_basic;
 use super::options::AccessKey;
@@ -61,13 +61,14 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Returns whether this is the signature of the next chunk, which continues the chain.
+    /// Returns whether `signature` is that of the next chunk, which continues the chain.
     pub(super) fn accepts_chunk(&mut self, content: &[u8], signature: &str) -> bool {
         let hashes = format!("{}\n{}", hex(&Sha256::digest(b"")), hex(&Sha256::digest(content)));
         self.accepts("AWS4-HMAC-SHA256-PAYLOAD", &hashes, signature)
     }
 
-    /// Returns whether this is the signature of the trailer; `lines`: the fields, each with a line feed at its end.
+    /// Returns whether `signature` is that of the trailer. `lines`: the fields, each with a line feed at its
+    /// end.
     pub(super) fn accepts_trailer(&mut self, lines: &str, signature: &str) -> bool {
         self.accepts(
             "AWS4-HMAC-SHA256-TRAILER",
@@ -94,7 +95,7 @@ pub(super) struct Verified {
     pub(super) chain: Option<Chain>,
 }
 
-/// The signing key of the latest scope. It changes once a day.
+/// The latest signing key with its scope, which changes once a day.
 #[derive(Debug, Default)]
 pub(super) struct SigningKey(RefCell<Option<(String, [u8; 32])>>);
 
@@ -164,7 +165,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Verifies a request. `key`: None if anyone may do everything. `now_s`: the Unix time.
+/// Verifies a request. `key`: the access key, or None if anyone may do everything. `now_s`: the Unix time.
 pub(super) fn verify(
     request: &Request,
     key: Option<&AccessKey>,

@@ -16,7 +16,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Returns None if the server's memory is full.
+    /// Reserves memory. Returns None if the server's memory limit is reached.
     pub(super) fn take(space: &Arc<Space>, bytes: u64) -> Option<Self> {
         space.take(bytes).ok()?;
         Some(Self {
@@ -32,12 +32,12 @@ impl Drop for Held {
     }
 }
 
-/// Contents in pieces, which are never copied. The pieces of a multipart upload are its parts.
+/// Content in pieces, which are never copied. The pieces of a multipart upload are its parts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
     pub(super) pieces: Vec<Bytes>,
     pub(super) length: u64,
-    /// Never read. It keeps the memory counted.
+    /// Never read. It keeps the memory reserved.
     _held: Vec<Arc<Held>>,
 }
 
@@ -60,7 +60,7 @@ impl Content {
         whole
     }
 
-    /// Returns the bytes of a range, which must lie inside.
+    /// Returns the bytes of a range, which must lie within the content.
     pub(super) fn slice(&self, range: Range<u64>) -> Vec<Bytes> {
         let (mut found, mut start) = (Vec::new(), 0);
         for piece in &self.pieces {
@@ -91,10 +91,10 @@ pub(super) struct Object {
     /// The ETag, without quotation marks.
     pub(super) etag: String,
     pub(super) modified: SystemTime,
-    /// Header fields that are stored with the object and sent again: name and value.
+    /// Header fields (name and value) that are stored with the object and returned with it.
     pub(super) fields: Vec<(String, String)>,
     pub(super) checksum: Option<(Algorithm, String)>,
-    /// The object that this one replaced. Only a server with a fault for stale reads keeps it.
+    /// The object that this one replaced. Stored only on a server with a fault for stale reads.
     pub(super) before: Option<Arc<Object>>,
 }
 

@@ -1,4 +1,4 @@
-//! XML that the server writes, and the two documents that it reads: `Delete` and `CompleteMultipartUpload`.
+//! Writes XML, and parses the two documents that the server reads: `Delete` and `CompleteMultipartUpload`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Texts of an element's fields, by name.
 pub(super) type Record = BTreeMap<String, String>;
 
-/// Writes a document; `finish` closes the open elements.
+/// Writes a document. `finish` closes the open elements.
 #[derive(Debug)]
 pub(super) struct Writer {
     text: String,
@@ -16,12 +16,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Opens the document's element, in the namespace of S3.
+    /// Opens the root element, in the namespace of S3.
     pub(super) fn new(root: &'static str) -> Self {
         Self::with(root, &format!(" xmlns=\"{NAMESPACE}\""))
     }
 
-    /// Opens the document's element without a namespace, as in error documents.
+    /// Opens the root element without a namespace, as in error documents.
     pub(super) fn plain(root: &'static str) -> Self {
         Self::with(root, "")
     }
@@ -50,7 +50,7 @@ impl Writer {
         let _ = write!(self.text, "</{name}>");
     }
 
-    /// Appends a text to the open element.
+    /// Appends a text to the open element, escaped.
     pub(super) fn escaped(&mut self, text: &str) {
         for character in text.chars() {
             match character {
@@ -74,8 +74,8 @@ impl Writer {
     }
 }
 
-/// Returns the fields of each element `name` directly below the document's element `root`; None: it is malformed.
-/// Prefixes of names and attributes are left out. Declarations of entities are refused.
+/// Returns the fields of each element `name` directly below the root element `root`, or None if the document
+/// is malformed. Ignores namespace prefixes and attributes. Rejects entity declarations.
 pub(super) fn records(document: &[u8], root: &str, name: &str) -> Option<Vec<Record>> {
     let mut rest = std::str::from_utf8(document).ok()?.trim_start_matches('\u{feff}');
     let mut found: Vec<Record> = Vec::new();

@@ -1,5 +1,5 @@
-//! Reads little-endian numbers of messages in place, and appends them. Reading never panics: missing bytes are reported
-//! as an invalid parameter.
+//! Reads and appends little-endian numbers in messages. Reading never panics: missing bytes are reported as
+//! an invalid parameter.
 
 use super::status::Status;
 
@@ -30,7 +30,7 @@ pub(crate) fn u128_at(bytes: &[u8], at: usize) -> Read<u128> {
     array(bytes, at).map(u128::from_le_bytes)
 }
 
-/// Returns `length` bytes, starting at `offset`. For a length of zero, returns no bytes, for any offset.
+/// Returns `length` bytes, starting at `offset`. If the length is zero, the offset may have any value.
 pub(crate) fn slice(bytes: &[u8], offset: usize, length: usize) -> Read<&[u8]> {
     if length == 0 {
         return Ok(&[]);

@@ -1,7 +1,7 @@
 //! Transport of one connection: splits received data into messages, and sends answers as fast as the client
 //! reads them.
 //!
-//! While a client does not read, the server does not read either, so its buffers are bounded.
+//! While a client does not read, the server does not read its requests, so the server's buffers are bounded.
 
 use super::connections::ConnectionHandle;
 use super::dialogue::Dialogue;
@@ -17,16 +17,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// Maximum size of a message: a write of 1 MiB with its headers, and the other parts of a compound.
+/// Maximum size of a message: a write of 1 MiB with its headers, and the rest of its compound.
 const MOST_MESSAGE_BYTES: usize = (1 << 20) + 65_536;
 const FIRST_BYTES: usize = 65_536;
-/// Extra space after a large message, so that one system call also receives the start of the next one.
+/// Additional space after a large message, so that one system call also receives the start of the next.
 const SLACK_BYTES: usize = 4096;
-/// Limit for waiting answers; beyond this, answers are sent before further requests are executed.
+/// Limit of unsent answers. Above it, answers are sent before further requests are executed.
 const MOST_WAITING_BYTES: usize = 4 << 20;
-/// Receive calls in a row after which the task yields to the others.
+/// Consecutive receive calls after which the task yields to the others.
 const RECEIVES_IN_A_TURN: u32 = 16;
-/// Failure for a timeout, which never occurs without a deadline.
+/// Failure of a timeout, which never occurs without a deadline.
 const NEVER: Outcome = Outcome::ResponseTimeout;
 
 /// The connection must be closed.
@@ -44,8 +44,8 @@ impl From<Failure> for Ended {
     }
 }
 
-/// Serves a connection to its end. A client that disconnects or violates the protocol is not reported, because the
-/// generator counts failures on its side.
+/// Serves a connection to its end. A client that disconnects or violates the protocol is not reported,
+/// because the generator counts the failure.
 pub(super) async fn serve(socket: Socket, executor: Executor, host: Arc<Host>, thread: usize) {
     let (id, handle) = host.connections.add(thread);
     let mut connection = Connection {
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Handles notices of other connections and expired requests.
+    /// Handles notices from other connections, and expired requests.
     async fn take_news(&mut self) -> Result<(), Ended> {
         if self.handle.ends() {
             return Err(Ended);
@@ -162,7 +162,7 @@ impl Connection {
             let (socket, handle, out) = (&self.socket, &self.handle, &mut self.out);
             poll_fn(|context| {
                 let sent = socket.poll_send_all(out, context, NEVER)?;
-                // Notices can wait until the client reads its data; an order to end the connection can't.
+                // Notices can wait until the client reads its data. An order to end the connection can't.
                 match sent.is_pending() && handle.wakeup.poll(context) && handle.ends() {
                     true => Poll::Ready(Err(Ended)),
                     false => sent.map(Ok),

@@ -34,7 +34,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Adds a connection that a thread serves, with a unique number.
+    /// Adds a connection that `thread` serves, and gives it a unique number.
     pub(super) fn add(&self, thread: usize) -> (ConnectionId, Arc<ConnectionHandle>) {
         let serial = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (id, handle) = (
@@ -53,7 +53,7 @@ impl Connections {
         lock(&self.open).clear();
     }
 
-    /// Delivers notices. Notices for closed connections are lost.
+    /// Delivers notices. Those for closed connections are lost.
     pub(super) fn deliver(&self, notices: &mut Vec<(ConnectionId, Notice)>) {
         if notices.is_empty() {
             return;

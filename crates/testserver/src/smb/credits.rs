@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Maximum number of credits that a client may hold: the default of Windows and Samba servers.
+/// Maximum number of credits that a client may have: the default of Windows and Samba servers.
 const MOST: usize = 8192;
 
 /// The window of message IDs of a connection.
@@ -54,9 +54,9 @@ impl Credits {
         self.take(0, 1).then(|| self.grant(1))
     }
 
-    /// Grants the requested credits within limits, but always leaves the client at least one.
+    /// Grants the requested credits within limits, and always leaves the client at least one.
     pub(crate) fn grant(&mut self, asked: u16) -> u16 {
-        // An unused ID lengthens the window, which must not grow without limit.
+        // An unused ID keeps the window long, and the window must not grow without limit.
         let room = (MOST - self.free).min((2 * MOST).saturating_sub(self.used.len()));
         let least = usize::from(self.free == 0);
         let granted = usize::from(asked.max(1)).min(room).max(least);

@@ -1,8 +1,8 @@
-//! Dialogue of one connection: parses messages, executes each request in them, and writes the answers in frames.
-//! Handles bytes; `connection.rs` handles the socket.
+//! The dialogue on one connection: parses messages, executes each request in them, and writes the answers in
+//! frames. Handles bytes; `connection.rs` handles the socket.
 //!
-//! A request that must wait for other clients is parked with the rest of its compound. It is retried from its
-//! start after these clients have acted. Until then, the request has no effect.
+//! A request that must wait for other clients is parked with the rest of its compound. It is retried from the
+//! start after these clients have acted. Until then, it has no effect.
 
 mod waiting;
 
@@ -60,7 +60,7 @@ struct Chain {
     has_begun: bool,
 }
 
-/// The request must wait, so there is no answer yet.
+/// The request must wait, so it has no answer yet.
 struct Waits;
 
 impl Dialogue {
@@ -194,8 +194,8 @@ impl Dialogue {
             (chain.session_id, chain.tree_id) = (request.session_id, request.tree_id);
             (chain.file, chain.failed) = (None, None);
         }
-        // Two kinds of requests do not count: those refused after a failed part of their compound, and retried ones,
-        // which were counted before.
+        // Do not count requests that are refused because of a failed part of their compound, and retried
+        // ones, which were counted before.
         let is_refused = chain.failed.is_some() && chain.file.is_none();
         if !is_refused && chain.async_id.is_none() {
             self.host.counts.add(self.id.thread, request.command.into());
@@ -213,7 +213,7 @@ impl Dialogue {
                 status
             }
         };
-        // The interim response has already granted the credits.
+        // The interim response already granted the credits.
         let credits = match chain.async_id {
             Some(_) => 0,
             None => self.credits.grant(request.credits),
@@ -349,8 +349,8 @@ impl Dialogue {
         step
     }
 
-    /// Ends a session that its user has replaced with another one (MS-SMB2 3.3.5.5.3), on all its connections. Durable
-    /// opens stay. Ignores a guest's session, because guests can't prove that a session was theirs.
+    /// Ends a session that its user has replaced (MS-SMB2 3.3.5.5.3), on all its connections. Durable opens
+    /// stay. Ignores a guest's session, because guests can't prove that a session was theirs.
     fn replace_session(&mut self, id: u64, moment: Moment) {
         let Some(session) = self.host.session(id) else {
             return;
@@ -456,7 +456,7 @@ impl Dialogue {
         };
         let mut volume = host.volumes[index].lock();
         if request.command == command::CREATE {
-            // Another channel may just have ended the session or the tree, and closed the opens.
+            // Another channel may have ended the session or the tree, and closed the opens.
             session.tree(chain.tree_id)?;
         }
         let outcome = requests::carry_out(request, &asking, &mut volume, out);
@@ -487,8 +487,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Handles the end of the connection: ends every session without another channel, and closes the session's opens
-    /// that are not durable.
+    /// Handles the end of the connection: ends every session without another channel, and closes the
+    /// session's opens except durable ones.
     pub(crate) fn end(&mut self, moment: Moment) {
         for session in self.channels.take_sessions() {
             session.leave(self.id, |other| match other {

@@ -36,10 +36,10 @@ pub(crate) struct Channel {
     challenged: Option<Challenged>,
     is_proven: bool,
     has_failed: bool,
-    /// The session to replace after the log-on.
+    /// The session that this log-on replaces.
     replaces: Option<u64>,
     preauth: Preauth,
-    /// None for a guest.
+    /// Signs the channel's messages. None for a guest.
     signer: Option<Arc<Signer>>,
     pub(crate) cipher: Option<(Sealer, Opener)>,
 }
@@ -78,13 +78,13 @@ impl Channel {
         proven.ok_or(Status::USER_SESSION_DELETED)
     }
 
-    /// Returns the channel's signer or, until there is one, the signer of the session's first channel.
+    /// Returns the channel's signer or, if it has none yet, that of the session's first channel.
     pub(crate) fn signer(&self) -> Option<&Arc<Signer>> {
         let of_session = || self.session.as_ref().and_then(|session| session.signer());
         self.signer.as_ref().or_else(of_session)
     }
 
-    /// Checks the signature of an unencrypted request as the session requires.
+    /// Checks the signature of an unencrypted request, if the session requires one.
     pub(crate) fn check_signature(&self, request: &Request<'_>) -> Result<(), Status> {
         let session = self.session()?;
         let right = if request.has(flag::SIGNED) {
@@ -155,7 +155,7 @@ impl Channel {
         let keys = Keys::derive(dialect, negotiated.cipher, &session_key, self.preauth.value());
         let signer = Arc::new(Signer::new(negotiated.signing_algorithm(), &keys.signing));
         if let Some(session) = self.session.clone() {
-            // Only one user is configured, so the session belongs to the user who logs on.
+            // Only one user is configured, so the session belongs to that user.
             self.cipher = session.join(connection.id)?;
         } else {
             let must_sign = options.signing == Signing::Required || client_mode & SIGNING_REQUIRED != 0;
@@ -183,7 +183,7 @@ impl Channel {
     }
 }
 
-/// Connects the requested tree; returns its ID.
+/// Connects the requested tree. Returns its ID.
 pub(super) fn connect_tree(
     session: &Session,
     host: &Host,

@@ -1,4 +1,4 @@
-//! Messages: parses the headers of requests, and writes answers in sequence in a frame.
+//! Messages: parses the headers of requests, and writes answers one after another into a frame.
 
 use super::bytes::{length, slice, u16_at, u32_at, u64_at, Put};
 use super::status::Status;
@@ -45,7 +45,6 @@ pub(crate) mod command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Disconnect;
 
-/// A parsed request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     /// The request's bytes, from its header to the start of the next header in its compound.
@@ -59,7 +58,7 @@ pub(crate) struct Request<'a> {
     pub(crate) async_id: u64,
     pub(crate) tree_id: u32,
     pub(crate) session_id: u64,
-    /// The client's current channel sequence. 0 before SMB 3.
+    /// The client's current channel sequence; 0 before SMB 3.
     pub(crate) channel_sequence: u16,
 }
 
@@ -96,7 +95,6 @@ impl<'a> Request<'a> {
         self.flags & flag != 0
     }
 
-    /// Checks the structure size of the body.
     pub(crate) fn check_structure(&self, size: u16) -> Result<(), Status> {
         // Bodies with a variable part may be one byte shorter than their structure size (MS-SMB2 2.2,
         // StructureSize).
@@ -110,7 +108,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Header of an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AnswerHeader {
     pub(crate) command: u16,
@@ -174,7 +171,7 @@ pub(crate) struct Part {
 }
 
 impl Frame {
-    /// Starts a frame; `spare` is reused for its parts.
+    /// Starts a frame. `spare` is reused for its parts.
     pub(crate) fn begin(out: &mut Vec<u8>, sealed: bool, mut spare: Vec<Part>) -> Self {
         spare.clear();
         let start = out.len();
@@ -187,7 +184,7 @@ impl Frame {
         }
     }
 
-    /// Starts a part, and returns the position of its header.
+    /// Starts a part. Returns the position of its header.
     pub(crate) fn part(&mut self, out: &mut Vec<u8>) -> usize {
         self.unpadded = out.len();
         if let Some(before) = self.parts.last() {
@@ -241,7 +238,7 @@ impl Frame {
     }
 }
 
-/// Appends the body of the response to the IOCTL `part`, with the output that `write` appends.
+/// Appends the response to the IOCTL `part`, with the output that `write` appends.
 pub(crate) fn write_control(
     part: &[u8],
     out: &mut Vec<u8>,

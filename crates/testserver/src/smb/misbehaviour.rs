@@ -1,6 +1,6 @@
 //! Implementation of the faults of messages. Nothing here is endless.
 //!
-//! Faults of file contents are implemented where files are read and written.
+//! Faults of file contents are in the code that reads and writes files.
 
 use super::bytes::{length, Put};
 use super::fault::{Fault, Kind};

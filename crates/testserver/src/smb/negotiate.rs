@@ -1,5 +1,4 @@
-//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities and contexts, and the later validation of the
-//! negotiation.
+//! NEGOTIATE (MS-SMB2 2.2.3, 2.2.4, 3.3.5.4): dialect, capabilities, contexts, and the later validation.
 
 use super::bytes::{length, slice, u128_at, u16_at, u32_at, u8_at, Put};
 use super::host::Host;
@@ -18,7 +17,7 @@ use dyno_smb::wire::{
 
 /// Maximum size of a read, a write or a listing: the limit of Windows for SMB 2.1 clients.
 pub(crate) const MOST_BYTES: u32 = 1 << 20;
-/// The limit without multi-credit requests.
+/// The same limit without multi-credit requests.
 pub(crate) const CREDIT_BYTES: u32 = 65_536;
 
 /// Header length of the shortest message, an SMB 1 NEGOTIATE.
@@ -36,7 +35,6 @@ const MOST_DIALECTS: usize = 64;
 const MOST_CONTEXTS: u16 = 16;
 const SALT_BYTES: u16 = 32;
 
-/// Negotiated properties.
 #[derive(Default)]
 pub(crate) struct Negotiated {
     pub(crate) dialect: Option<Dialect>,
@@ -240,7 +238,7 @@ impl Negotiated {
             (self.answers_signing, CONTEXT_SIGNING, signing),
         ];
         let mut count = 1;
-        // Each context is aligned to 8 bytes. The first one has 46 bytes, and the others have 12.
+        // Each context is aligned to 8 bytes. The first has 46 bytes, each other one 12.
         let mut before = 46;
         for (_, kind, code) in choices.into_iter().filter(|choice| choice.0) {
             out.zeros(usize::next_multiple_of(before, 8) - before);
@@ -259,7 +257,7 @@ impl Negotiated {
     /// negotiation equals the server's.
     pub(super) fn validate(&self, host: &Host, input: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         if self.began_with_smb1 {
-            // A client that negotiated only with SMB 1 has sent nothing that could be checked.
+            // A client that negotiated only with SMB 1 sent nothing that could be checked.
             return Err(Status::INVALID_DEVICE_REQUEST);
         }
         let same = u32_at(input, 0)? == self.client_capabilities
@@ -275,8 +273,8 @@ impl Negotiated {
         Ok(())
     }
 
-    /// Parses the contexts of SMB 3.1.1: there must be a supported hash. Of each other kind of algorithm, the first
-    /// supported one is chosen.
+    /// Parses the contexts of SMB 3.1.1. There must be a supported hash. For each other kind of algorithm,
+    /// chooses the first that is supported.
     fn read_contexts(&mut self, part: &[u8], options: &Options) -> Result<(), Status> {
         let count = u16_at(part, BODY + 32)?;
         if count > MOST_CONTEXTS {

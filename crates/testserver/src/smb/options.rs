@@ -7,8 +7,8 @@ use dyno_smb::wire::Dialect;
 use serde::{de, Deserialize, Deserializer};
 use std::net::SocketAddr;
 
-/// Time for the holder of an oplock or a lease to acknowledge a break. MS-SMB2 3.3.2.1 leaves the time to the
-/// implementation; Windows uses 35 s.
+/// Time in which the holder of an oplock or a lease must acknowledge a break. MS-SMB2 3.3.2.1 leaves it to
+/// the implementation; Windows uses 35 s.
 const BREAK_TIMEOUT_NS: u64 = 35 * NS_PER_S;
 
 /// When messages are signed. Every SMB 2 or 3 server supports signing.
@@ -44,7 +44,7 @@ pub struct Options {
     /// The only user; None: every client is a guest.
     pub user: Option<String>,
     pub password: String,
-    /// The oldest supported dialect.
+    /// The oldest dialect to accept.
     #[serde(deserialize_with = "dialect")]
     pub min_dialect: Dialect,
     #[serde(deserialize_with = "dialect")]
@@ -64,13 +64,12 @@ pub struct Options {
     pub continuously_available: bool,
     /// Memory limit for all files together. Beyond it, the disk is full.
     pub capacity_bytes: u64,
-    /// Time for acknowledging a break.
+    /// Time in which a client must acknowledge a break.
     #[serde(skip, default = "break_timeout_ns")]
     pub break_timeout_ns: u64,
     /// Initial files in the root of every share.
     #[serde(skip)]
     pub files: Vec<(String, Vec<u8>)>,
-    /// Fault to inject.
     pub fault: Option<Fault>,
 }
 

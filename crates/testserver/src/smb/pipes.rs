@@ -1,5 +1,5 @@
-//! IPC$ with a single pipe, `srvsvc`, and a single operation, which lists the shares (MS-SRVS 3.1.4.8 over DCE/RPC,
-//! C706 12.6).
+//! IPC$ with a single pipe, `srvsvc`, and a single operation, listing the shares (MS-SRVS 3.1.4.8 over
+//! DCE/RPC, C706 12.6).
 //!
 //! Other interfaces, fragments, and authentication within RPC are not supported.
 
@@ -56,8 +56,8 @@ struct Pipe {
 }
 
 impl Pipes {
-    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of the previous
-    /// request in a compound. This request replaces it with its own pipe.
+    /// Executes a request in the tree `owner`, and appends the body of its answer. `related`: the pipe of the
+    /// previous request in the compound, which this request replaces with its own pipe.
     pub(crate) fn carry_out(
         &mut self,
         request: &Request<'_>,
@@ -178,7 +178,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Returns the next bytes of the answer, and a status that says whether there are more.
+    /// Returns the next bytes of the answer, and a status that tells whether there are more.
     fn give(&mut self, most: u32) -> Result<(Vec<u8>, Status), Status> {
         if self.answer.is_empty() {
             return Err(Status::PIPE_EMPTY);
@@ -234,7 +234,7 @@ fn answer(message: &[u8], shares: &[&str]) -> Result<Vec<u8>, Status> {
     Ok(out)
 }
 
-/// Accepts each context that has srvsvc and NDR.
+/// Accepts each context with srvsvc and NDR.
 fn bind(message: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
     out.u16(MOST_REQUEST_BYTES as u16);
     out.u16(MOST_REQUEST_BYTES as u16);

@@ -1,4 +1,4 @@
-//! Start and stop of the server: one thread per CPU, each with its own listener and event loop.
+//! Starts and stops the server: one thread per CPU, each with its own listener and event loop.
 
 use super::connection::serve;
 use super::host::Host;
@@ -12,7 +12,7 @@ use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limit for connections to end. Their current requests take less time than this.
+/// Time limit for connections to end. Their current requests take less time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running server. Dropping it stops it.
@@ -25,15 +25,15 @@ impl Server {
             let (told, all_ended) = channel();
             self.service().connections.end(&told);
             drop(told);
-            // Nothing is sent: the wait ends when all connections have dropped their senders. If a thread has panicked,
-            // only the time limit ends the wait.
+            // Nothing is sent: the wait ends when all connections have dropped their senders, or at the time
+            // limit if a thread has panicked.
             let _ = all_ended.recv_timeout(PATIENCE);
         }
     }
 
     /// Returns the number of requests so far by command, with the names in MS-SMB2. Each part of a compound
-    /// counts once, unless it was refused because of a failed earlier part. A request counts before it is
-    /// answered.
+    /// is counted once, unless it was refused because an earlier part failed. A request is counted before it
+    /// is answered.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         let commands = command::NAMES.iter().enumerate();
         let count = |code| self.service().counts.of_kind(code);

@@ -1,5 +1,5 @@
 //! State shared by the connections of a session, its channels (MS-SMB2 3.3.1.8): the keys of the first
-//! log-on, the trees and the pipes. A session lives as long as one of its channels, unless it is logged off
+//! log-on, the trees and the pipes. A session exists as long as one of its channels, unless it is logged off
 //! or replaced.
 //!
 //! `logon.rs` handles log-ons and the state of a single channel.
@@ -56,7 +56,7 @@ struct State {
     trees: Vec<(u32, Tree)>,
     next_tree: u32,
     channels: Vec<ConnectionId>,
-    /// Number of channels since the start of the session, for numbering them.
+    /// Number of channels since the start of the session, which numbers them.
     channels_begun: u16,
 }
 
@@ -128,7 +128,7 @@ impl Session {
             return Err(Status::INVALID_PARAMETER);
         }
         if self.first.is_none() {
-            // Guests have no key with which a second connection could prove that the session is its own.
+            // Guests have no key to prove that a session is theirs.
             return Err(Status::NOT_SUPPORTED);
         }
         Ok(())
@@ -150,15 +150,14 @@ impl Session {
         Ok(Some((sealer, Opener::new(cipher, &keys.client_to_server))))
     }
 
-    /// Removes a channel. Calls `hand_over` with the channel that replaces it, or with None. No other channel can leave
-    /// meanwhile.
+    /// Removes a channel. Calls `hand_over` with the channel that replaces it, or with None. No other channel
+    /// can leave during the call.
     pub(crate) fn leave(&self, channel: ConnectionId, hand_over: impl FnOnce(Option<ConnectionId>)) {
         let mut state = self.state();
         state.channels.retain(|known| *known != channel);
         hand_over(state.channels.first().copied());
     }
 
-    /// Adds a tree and returns its ID.
     pub(crate) fn add_tree(&self, of: Tree) -> Result<u32, Status> {
         let mut state = self.state();
         if state.trees.len() >= MOST_TREES {
@@ -170,7 +169,6 @@ impl Session {
         Ok(tree)
     }
 
-    /// Returns the target of a tree.
     pub(crate) fn tree(&self, tree: u32) -> Result<Tree, Status> {
         if self.has_ended() {
             return Err(Status::USER_SESSION_DELETED);

@@ -1,4 +1,4 @@
-//! Why a request is not executed: its NTSTATUS (MS-ERREF 2.3.1), or another client.
+//! Reasons why a request is not executed: an NTSTATUS (MS-ERREF 2.3.1), or a wait for another client.
 
 use crate::pages::Full;
 pub(crate) use dyno_smb::status::NtStatus as Status;
@@ -9,7 +9,7 @@ impl From<Full> for Status {
     }
 }
 
-/// The reason why a request was not executed.
+/// Why a request was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Fail(Status),

@@ -1,5 +1,4 @@
-//! The integration tests of the crate except one, in one program, because each program is linked
-//! separately.
+//! Integration tests, built as one program to save linking time, except one that needs its own process.
 
 mod http;
 mod nfs;

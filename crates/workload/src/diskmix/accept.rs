@@ -11,10 +11,10 @@ use super::facts::{
 use super::Script;
 use crate::Known;
 
-/// Tolerance of a sum, as a share of the fact.
+/// Tolerance of a sum, as a share of the figure in the captures.
 const BYTES_SHARE: f64 = 0.01;
 const COUNTS_SHARE: f64 = 0.05;
-/// Tolerance of a line of a histogram: a share or a number of requests, whichever is larger.
+/// Tolerance of a row of a histogram: a share or a number of requests, whichever is larger.
 type Slack = (f64, f64);
 const OF_THE_SUM: Slack = (COUNTS_SHARE, 1.0);
 const OF_AN_APPLICATION: Slack = (0.10, 2.0);
@@ -60,8 +60,8 @@ impl Line {
 }
 
 impl Script {
-    /// Compares one pass of all pieces with the facts. The seed phases are in the sums of operations, requests and
-    /// bytes. The histograms cover only documents.
+    /// Compares one pass of all pieces with the facts. The sums of operations, requests and bytes include the
+    /// seed phases. The histograms cover only documents.
     ///
     /// The facts are for the original's version 7 with its three-digit offsets; with other options, lines
     /// fail.
@@ -139,7 +139,7 @@ fn share(exact: bool) -> f64 {
     }
 }
 
-/// Returns the evidence for the row of an operation; see `OPERATIONS`.
+/// Returns the evidence for the row of an operation in `OPERATIONS`.
 fn known(operation: Operation) -> Known {
     match operation {
         Operation::OpenAttributes

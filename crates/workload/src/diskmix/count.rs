@@ -11,7 +11,7 @@ use crate::player::Piece;
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
 
-/// Columns of the table of operations: the applications, the seed phases of a pass, the sweep.
+/// Columns of the table of operations: the applications, the seed phases of a pass, and the sweep.
 pub(super) const COLUMNS: usize = APPS.len() + 2;
 
 /// Requests of one kind in a piece.
@@ -33,7 +33,7 @@ pub(super) struct PieceCount {
     pub(super) made: Vec<u64>,
 }
 
-/// Counts a pass: each application, all seed phases together, the sweep.
+/// Counts the requests of a pass: per application, of all seed phases together, and of the sweep.
 pub(super) fn count(script: &Script) -> Vec<PieceCount> {
     let mut counts: Vec<PieceCount> = script.pieces[..APPS.len()].iter().map(count_piece).collect();
     let mut seeds = PieceCount::default();

@@ -59,9 +59,9 @@ pub(super) struct Share {
 pub(super) struct Burst {
     pub(super) reads: Share,
     pub(super) writes: Share,
-    /// Weight of file queries.
+    /// Weight for file queries.
     pub(super) asks: u32,
-    /// Whether the burst's seeking requests have the largest sizes.
+    /// Whether requests of the burst that seek have the largest sizes.
     pub(super) large: bool,
 }
 
@@ -269,7 +269,7 @@ impl<'a> Draft<'a> {
         self.times(count, FileAction::QueryFile { slot });
     }
 
-    /// Queries a file's times, which a client's cache does not keep.
+    /// Queries a file's times, which a client's cache does not store.
     pub(super) fn ask_times(&mut self, slot: Slot, count: u32) {
         self.times(count, FileAction::QueryTimes { slot });
     }

@@ -1,8 +1,9 @@
-//! Fits the relations between successive requests to their table, by exchanging the offsets of seeking requests. The
-//! counts per octave and the sizes stay the same.
+//! Fits the relations between successive requests to their table, by exchanging the offsets of seeking
+//! requests. The counts per octave and the sizes stay the same.
 //!
-//! Offsets drawn one after the other have too few forward skips and too many backward ones. The possible skips depend
-//! on the earlier requests, and an application's last requests can no longer have the relations that are still due.
+//! Offsets drawn one after the other have too few forward skips and too many backward ones. The possible
+//! skips depend on earlier requests, and an application's last requests can no longer have the relations that
+//! are still missing.
 //!
 //! `fill.rs` draws the offsets.
 
@@ -10,8 +11,8 @@ use super::facts::READ_RELATIONS;
 use super::positions::{alignment, relation, SEQUENTIAL};
 use crate::random::RandomStream;
 
-/// Tries per seeking request. With 10, the number of writes at "the same place" is 2.7 % below its table; with 60, 1.4
-/// %.
+/// Tries per seeking request. With 10, the number of writes at "the same place" is 2.7 % below the table;
+/// with 60, 1.4 %.
 const TRIES_PER_SEEK: usize = 60;
 
 /// The rule that determined the offset of a request.
@@ -43,7 +44,7 @@ impl Chosen {
     }
 }
 
-/// Returns how far the relations are from their table: the sum of the squared differences.
+/// Returns the distance of the relations from their table: the sum of the squared differences.
 fn distance(missing: &[i64]) -> i64 {
     missing.iter().map(|count| count * count).sum()
 }
@@ -64,7 +65,7 @@ struct Runs<'a> {
     runs: Vec<Run>,
 }
 
-/// Exchanges offsets among the requests of one kind, until their relations fit the table as closely as
+/// Exchanges offsets among the requests of one kind, to fit their relations to the table as closely as
 /// possible.
 pub(super) fn exchange(
     chosen: &mut [Chosen],
@@ -184,8 +185,8 @@ impl<'a> Runs<'a> {
         for head in heads.into_iter().flatten() {
             after[self.relation(head)] -= 1;
         }
-        // Keep the number of sequential requests: a run that continues another one by chance would no longer
-        // count in its octave.
+        // Keep the number of sequential requests, because a run that continues another one by chance would no
+        // longer count in its octave.
         if after[SEQUENTIAL] == missing[SEQUENTIAL] && distance(&after) < distance(missing) {
             *missing = after;
         } else {

@@ -1,11 +1,12 @@
-//! The figures from which the scripts are generated, as tables: counts of one pass of the original, by application.
+//! The figures from which the scripts are generated, as tables: counts of one pass of the original, by
+//! application.
 //!
-//! They were counted in the four public captures from which the load files of dbench were made (see its history from
-//! June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with write-through and their server,
-//! shows the writes of applications. Capture 2, Windows 2000 without oplocks, shows their reads and all operations
-//! without data. Capture 4 is Windows XP with oplocks. Only statistics of these captures are used, and none of their
-//! lines. Each table says what was counted (*seen*) and what follows from it (*derived*). `APPS` says which kind of
-//! program each column stands for.
+//! They were counted in the four public captures from which the load files of dbench were made (see its
+//! history from June 1999 to November 2004). Capture 1, a sniffer between Windows 95 clients with
+//! write-through and their server, shows the writes of applications. Capture 2, Windows 2000 without oplocks,
+//! shows their reads and all operations without data. Capture 4 is Windows XP with oplocks. Only statistics
+//! of these captures are used, none of their lines. Each table states what was counted (*seen*) and what
+//! follows from it (*derived*). `APPS` states which kind of program each column stands for.
 //!
 //! `apps` has the order of operations, `fill.rs` chooses offsets.
 
@@ -21,7 +22,7 @@ pub(super) const SEED_DIRECTORY: &str = "bulk";
 /// Table columns, one per application.
 type Columns = [u32; APPS.len()];
 
-/// A row of a table of sizes: from, to (inclusive), and the requests of each application.
+/// A row of a table of sizes: smallest, largest, and the number of requests of each application.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SizeRow {
     pub(super) least: u32,
@@ -116,8 +117,8 @@ pub(super) const READ_OFFSETS: [OffsetRow; 8] = [
     offsets("at 4,096 or more",     [11,   4,    0,   0,   6,  0,  0,  0]),
 ];
 
-/// Offsets of writes. Seen (capture 1, one pass); derived: the last column is from a pass with 739 writes and
-/// is scaled to the mean of 755.
+/// Offsets of writes. Seen (capture 1, one pass); derived: the last column is from a pass with 739 writes,
+/// scaled to the mean of 755.
 #[rustfmt::skip]
 pub(super) const WRITE_OFFSETS: [OffsetRow; 8] = [
     offsets("sequential",           [19, 303, 121, 29, 42, 146, 70, 376]),
@@ -185,7 +186,7 @@ pub(super) enum Operation {
 pub(super) struct OperationRow {
     pub(super) operation: Operation,
     pub(super) name: &'static str,
-    /// Whether the number must be met exactly.
+    /// Whether a pass must have exactly this number.
     pub(super) exact: bool,
     pub(super) counts: [u32; APPS.len() + 2],
 }
@@ -248,7 +249,8 @@ pub(super) struct Made {
     pub(super) bytes: u64,
     /// Offset of the first write.
     pub(super) first: u64,
-    /// Sizes of the first consecutive writes; further writes have 4,096 bytes, and the last one the remainder.
+    /// Sizes of the first consecutive writes. Further writes have 4,096 bytes, and the last one has the
+    /// remainder.
     pub(super) pieces: &'static [u32],
 }
 
@@ -265,9 +267,9 @@ pub(super) const FINAL_SIZES: [u64; 57] = [
     83_190, 85_026, 85_515, 88_384, 130_386, 288_778, 505_483, 625_081, 647_422,
 ];
 
-/// Saves of the first word processor. The application of each of the files in `FINAL_SIZES`, here and below, is seen
-/// (capture 4, by the ends of each file's writes). Writes of structured documents start after the header, which is
-/// written last. Two of these documents grow later through edits in place: see `LETTERS_GROWN`.
+/// Saves of the first word processor. Here and below, the application of each file in `FINAL_SIZES` is seen
+/// (capture 4, by the ends of each file's writes). Writes of structured documents start after the header,
+/// which is written last. Two of these documents grow later through edits in place: see `LETTERS_GROWN`.
 pub(super) const LETTERS: [Made; 4] = [
     made(15_360, 512, &[14_848]),
     made(15_360, 512, &[14_848]),

@@ -20,7 +20,7 @@ use crate::random::RandomStream;
 use crate::{FileAction, Intent, PathId, Presence, Slot};
 use std::collections::HashMap;
 
-/// End of the last octave for drawing. Only a few requests are in this octave.
+/// End of the last octave for draws. Few requests are in this octave.
 const LAST_OCTAVE_END: u64 = 16_384;
 /// Requests of one kind that are still due.
 #[derive(Debug)]
@@ -81,8 +81,8 @@ impl Due {
         due
     }
 
-    /// Subtracts the requests that the script fixes. The relation between a fixed offset and one still to be chosen is
-    /// not known yet. Such requests return to the header of a file.
+    /// Subtracts the requests that the script fixes. If one of two offsets is still to be chosen, their
+    /// relation is not known yet; such requests return to the header of a file.
     fn take_fixed(&mut self, steps: &[Rough], write: bool) {
         let mut lasts: HashMap<Slot, Option<(u64, u64)>> = HashMap::new();
         for step in steps {
@@ -182,8 +182,8 @@ impl Due {
             });
             weights.collect()
         };
-        // Prefer places that are due in both tables, then places due by octave, then places near the start that are due
-        // by relation, then any place.
+        // Prefer places that are still due in both tables, then those due by octave, then those near the
+        // start that are due by relation, then any.
         let mut weights = weigh(|octave, relation| octave * relation);
         if weights.iter().all(|&weight| weight == 0) {
             weights = weigh(|octave, _| octave);
@@ -207,8 +207,8 @@ impl Due {
         self.octaves[place.octave] -= 1;
         self.relations[place.relation] -= 1;
         let count = u32::try_from((place.to - place.from) / place.step + 1).expect("some thousand");
-        // Take the smallest of three draws: forward skips are then small and backward skips large. Forward skips are
-        // more frequent.
+        // Take the smallest of three draws: it makes forward skips small and backward skips large. Forward
+        // skips are more frequent.
         let steps = (0..3).map(|_| random.below(count)).min().unwrap_or(0);
         place.from + place.step * u64::from(steps)
     }
@@ -367,7 +367,7 @@ impl<'a, D: Fn(PathId) -> u64> Filler<'a, D> {
         })
     }
 
-    /// Returns the actions of a piece that leaves nothing open.
+    /// Returns the actions of a piece in which everything is fixed.
     pub(super) fn follow_all(self, steps: &[Rough]) -> Vec<FileAction> {
         self.write_out(steps, |request, last| {
             let offset = match request.place {
@@ -485,8 +485,8 @@ fn choose(
     all
 }
 
-/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording cut it
-/// to three. Returns `offset` unchanged if the request would not stay within the file.
+/// Returns `offset` with one or two more hexadecimal digits, as it may have been before the recording
+/// truncated it to three. Returns `offset` unchanged if the request would not stay within the file.
 fn true_offset(offset: u64, bytes: u64, file_bytes: u64) -> u64 {
     let digits = [256, 16].into_iter().map(|factor| offset * factor);
     let mut within = digits.filter(|longer| offset >= 256 && longer + bytes <= file_bytes);

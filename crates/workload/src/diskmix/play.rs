@@ -1,5 +1,5 @@
-//! How a client plays the script: its order of applications, and the actions that create, leave and remove its
-//! workspace.
+//! A client's replay of the script: its order of applications, and the actions that create, leave and remove
+//! its workspace.
 //!
 //! `script.rs` creates the pieces, `player.rs` recovers from errors.
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Pieces per pass: applications and seed phases alternate, and the sweep follows the last application.
 const PIECES: usize = 2 * APPS.len();
-/// Number of the random stream for the order of applications. The client's threads have other numbers.
+/// Number of a client's random stream for the order of applications, unique among its streams.
 const ORDER_STREAM: u32 = u32::MAX;
 
 pub type DiskMix = Player<Script>;
@@ -33,8 +33,8 @@ impl Scripted for Script {
 }
 
 impl DiskMix {
-    /// Returns the mix of one client. Seed and client determine the order of its applications, and the contents that it
-    /// writes.
+    /// Returns the mix of one client. Seed and client determine the order of its applications and the
+    /// contents that it writes.
     pub fn new(script: Arc<Script>, seed: u64, client: u32) -> Self {
         let mut random = RandomStream::of_thread(seed, client, ORDER_STREAM);
         let mut applications: [usize; APPS.len()] = std::array::from_fn(|number| number);

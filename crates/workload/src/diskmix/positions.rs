@@ -30,8 +30,8 @@ pub(super) fn relation(before: Option<(u64, u64)>, offset: u64) -> usize {
     }
 }
 
-/// Returns the alignment of an offset: 2,048 bytes for pages and 512 for sectors, both divided by 256, because the
-/// original has lost all but three digits.
+/// Returns the alignment of an offset: 2,048 bytes for pages and 512 for sectors, both divided by 256,
+/// because the original has lost all but three digits of its offsets.
 pub(super) fn alignment(bytes: u32) -> u64 {
     match bytes {
         2048.. => 8,

@@ -1,7 +1,7 @@
 //! Frequent routines of office applications: check for space, test whether they may write, open a structured
 //! document, save through a temporary file, print to a file.
 //!
-//! Seen in the captures as sequences of kinds of operations. The names and numbers here are ours.
+//! The captures show them as sequences of kinds of operations. The names and numbers here are ours.
 //!
 //! `apps` determines how often each application uses them.
 
@@ -58,8 +58,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Prints to a file: checks the space, that the file does not exist, and that it can be created. Then writes page
-    /// by page. The sweep deletes prints.
+    /// Prints to a file: checks the space, that the file does not exist, and that it can be created, then
+    /// writes page by page. The sweep deletes prints.
     pub(super) fn print(&mut self, path: PathId, made: &Made, set_times: u32, asks: u32) {
         self.space(1);
         self.miss(path);

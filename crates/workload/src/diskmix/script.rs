@@ -1,4 +1,4 @@
-//! The script of all clients: names and operations of every piece, generated once and then fixed.
+//! The script of all clients: the names and operations of every piece, generated once.
 //!
 //! `play.rs` orders the pieces, `player.rs` recovers from errors.
 
@@ -23,7 +23,7 @@ pub(super) const SEED_WRITE: usize = APPS.len();
 pub(super) const SEED_READ: usize = SEED_WRITE + 1;
 pub(super) const SWEEP: usize = SEED_READ + 1;
 
-/// Returns a piece of these actions, with the recovery that deletes all files it may have created.
+/// Returns a piece with these actions and a recovery that deletes all files it may have created.
 fn piece(actions: Vec<FileAction>) -> Piece {
     let mut made = BTreeSet::new();
     let mut generations = 0;
@@ -95,7 +95,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Returns the scripts for these options, which are the same on every machine.
+    /// Returns the scripts for these options. They are the same on every machine.
     pub fn load(options: &DiskMixOptions) -> Arc<Self> {
         let mut names = Names::default();
         names.id("");

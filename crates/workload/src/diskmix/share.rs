@@ -21,8 +21,8 @@ struct Part {
     large: bool,
 }
 
-/// Divides `total` in proportion to the weights into integers, by largest remainders. Of two equal remainders, the
-/// earlier part comes first. No part exceeds its cap.
+/// Divides `total` in proportion to the weights into integers, by largest remainders. If two remainders are
+/// equal, the earlier part takes precedence. No part exceeds its cap.
 fn apportion(total: u32, weights: &[u32], caps: &[u32]) -> Vec<u32> {
     let mut parts = vec![0; weights.len()];
     let mut left = total;

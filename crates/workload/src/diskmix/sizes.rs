@@ -5,11 +5,12 @@
 use super::facts::SizeRow;
 use crate::random::RandomStream;
 
-/// Returns the sizes that remain of an application's table after the sizes that the script fixes are removed, in
-/// ascending order.
+/// Returns the remaining sizes of an application's table, in ascending order, after the sizes that the script
+/// fixes are removed.
 ///
-/// # Panics The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining
-/// bytes. Such an error in the script is found by the tests.
+/// # Panics
+/// The script fixes sizes that are not in the table, or the remaining sizes can't add up to the remaining bytes. The
+/// tests find such an error in the script.
 pub(super) fn free_sizes(
     rows: &[SizeRow],
     application: usize,
@@ -53,7 +54,7 @@ pub(super) fn free_sizes(
 }
 
 /// Moves each size towards its bound in proportion to its distance, until the sum is right. Uses integers, so
-/// that every machine gets the same sizes.
+/// that the sizes are the same on every machine.
 fn bring_to_sum(sizes: &mut [u32], least: &[u32], most: &[u32], wanted: u32) {
     let sum: u32 = sizes.iter().sum();
     let up = sum < wanted;

@@ -1,6 +1,6 @@
 //! Follows a recording line by line: tracks its names and handles, and interprets each operation.
 //!
-//! `line.rs` parses a line, `player.rs` repeats passes.
+//! `line.rs` parses lines, `player.rs` repeats passes.
 
 use super::line::{self, Answer, Line, Request};
 use super::{build_file, LoadFile, LoadFileError, RESTORE};
@@ -31,8 +31,8 @@ struct Open {
     path: PathId,
     /// Index of the step that opened the file.
     step: usize,
-    /// Whether the open required neither a file nor a directory, and its handle was used only for attributes, as at the
-    /// start of a rename.
+    /// Whether the open required neither a file nor a directory and its handle was used only for attributes,
+    /// as at the start of a rename.
     looks: bool,
 }
 
@@ -57,11 +57,11 @@ struct Follower {
     removed: BTreeSet<PathId>,
 }
 
-/// The start of the file, which creates files but uses none of them.
+/// The start of the load file, which creates files without using them.
 #[derive(Default)]
 struct Setup {
     over: bool,
-    /// Index after the step at which all files created were last closed.
+    /// Index after the step that closed the last created file.
     end: usize,
     /// Number of names at the end of the set-up.
     names: usize,
@@ -70,7 +70,7 @@ struct Setup {
     nodes: BTreeMap<PathId, Node>,
 }
 
-/// Interprets a whole file.
+/// Interprets a whole load file.
 pub(super) fn follow(content: &[u8]) -> Result<LoadFile, LoadFileError> {
     let mut follower = Follower::default();
     follower.id("");
@@ -182,7 +182,7 @@ impl Follower {
         Ok(id)
     }
 
-    /// Returns whether the path must exist. Fails if the recorded answer contradicts the files created so far.
+    /// Returns whether the path must exist. Fails if the recorded answer contradicts the files so far.
     fn presence(&mut self, path: &str, there: bool) -> Result<Presence, String> {
         let id = self.path(path)?;
         match (there, self.nodes.contains_key(&id)) {
@@ -299,7 +299,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Turns an open whose handle was only used for attributes into an open for attributes.
+    /// Changes an open whose handle was only used for attributes to an open for attributes.
     fn settle(&mut self, open: &Open) {
         if let FileAction::Open { intent, .. } = &mut self.steps[open.step].action {
             if open.looks && *intent == Intent::Edit {
@@ -503,7 +503,7 @@ impl Follower {
         }
     }
 
-    /// Returns the actions that turn `nodes` into the initial files of a pass.
+    /// Returns the actions that restore the initial files of a pass from `nodes`.
     fn way_back(&self, nodes: &BTreeMap<PathId, Node>, presence: Presence) -> Vec<FileAction> {
         let length = |path: &PathId| self.catalogue.paths[path.0 as usize].len();
         let mut extra: Vec<_> = nodes
@@ -543,7 +543,8 @@ fn not_open(handle: u64) -> String {
     format!("handle {handle} is not open")
 }
 
-/// Returns whether a line may belong to the set-up: the line creates something, or finds something missing.
+/// Returns whether a line may belong to the set-up: it creates something, or looks for something that is
+/// missing.
 fn builds(line: &Line<'_>) -> bool {
     match line.request {
         Request::Open { disposition, .. } => line.answer == Answer::NotThere || disposition != OPEN,
@@ -563,7 +564,7 @@ fn looks(line: &Line<'_>) -> bool {
     line.answer == Answer::NotThere || matches!(line.request, Request::QuerySpace {})
 }
 
-/// Converts a path of the file to a path below the client's directory, with `/` between its parts.
+/// Converts a path in the load file to a path below the client's directory, with `/` between its parts.
 fn below_client(path: &str) -> Result<String, String> {
     let mut parts: Vec<&str> = path.split(['\\', '/']).filter(|part| !part.is_empty()).collect();
     let known = ["clients", "client1"];

@@ -4,15 +4,15 @@
 
 use crate::MOST_BYTES_AT_ONCE;
 
-/// The answer of the recorded server.
+/// The recorded answer of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Ok,
     NotThere,
 }
 
-/// Defines requests: the name of each in load files, the number of arguments between name and status, and the arguments
-/// that matter, which are the first ones.
+/// Defines the requests: the name of each in load files, the number of arguments between name and status, and
+/// the arguments that are used, which are the first ones.
 macro_rules! requests {
     ($($name:literal $count:literal $request:ident { $($field:ident: $type:ty),* })*) => {
         /// The request. Paths and handle numbers are as recorded.
@@ -55,7 +55,6 @@ requests! {
     "Deltree" 1 DeleteTree { path: &'a str }
 }
 
-/// An argument of a request.
 trait Argument<'a>: Sized {
     fn of(word: &'a str) -> Result<Self, String>;
 
@@ -82,7 +81,7 @@ impl Argument<'_> for u64 {
 }
 
 impl Argument<'_> for u32 {
-    /// Reads a number of bytes; the largest number stands for any above it, which `check` refuses.
+    /// Reads a number of bytes. Larger numbers become the largest number, which `check` rejects.
     fn of(word: &str) -> Result<Self, String> {
         Ok(Self::try_from(u64::of(word)?).unwrap_or(Self::MAX))
     }
@@ -136,7 +135,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, String> {
     }))
 }
 
-/// Refuses requests that can't be replayed.
+/// Rejects requests that can't be replayed.
 fn check(request: &Request<'_>, arguments: &[&str]) -> Result<(), String> {
     match *request {
         Request::Read { offset, bytes, .. } | Request::Write { offset, bytes, .. } => {
@@ -160,7 +159,7 @@ fn check(request: &Request<'_>, arguments: &[&str]) -> Result<(), String> {
 }
 
 fn answer(status: &str) -> Result<Answer, String> {
-    // By name or number (MS-ERREF 2.3).
+    // Statuses are given by name or number (MS-ERREF 2.3).
     match status {
         "NT_STATUS_OK" | "0x00000000" => Ok(Answer::Ok),
         "NT_STATUS_OBJECT_NAME_NOT_FOUND"

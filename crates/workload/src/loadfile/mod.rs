@@ -1,18 +1,18 @@
 //! Load files of dbench: recorded operations of one client, replayed repeatedly.
 //!
-//! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the current names
-//! and handles (`follow.rs`). A contradictory recording is therefore refused with its line number. The set-up is the
-//! start of the file, which creates files but uses none of them. Its result is prepared before a level, and its
-//! operations are not replayed. The rest is one pass, which `player.rs` repeats. If a pass leaves other files than it
-//! found, operations of the class "restore" repair them between passes.
+//! The whole file is interpreted before replay: each line is parsed (`line.rs`), then followed with the
+//! current names and handles (`follow.rs`). A contradictory recording is therefore rejected with its line
+//! number. The set-up is the start of the file, which creates files without using them. Its result is prepared
+//! before a level, and its operations are not replayed. The rest is one pass, which `player.rs` repeats. If a
+//! pass changes its initial files, operations of the class "restore" restore them between passes.
 //!
-//! The directory of dbench's first client, `\\clients\\client1`, stands for the client's directory. Names without this
-//! prefix are also below the client's directory. Names that differ only in case are one name, as on the recorded
-//! servers. They are used in capitals, so that they are also one name on case-sensitive servers. Query levels are not
-//! kept: all queries of one kind are one operation.
+//! The directory of dbench's first client, `\\clients\\client1`, stands for the client's directory. Names
+//! without this prefix are also below the client's directory. Names that differ only in case are one name, as
+//! on the recorded servers. They are converted to capitals, so that they are also one name on case-sensitive
+//! servers. Query levels are ignored: all queries of one kind are one operation.
 //!
-//! Load files with times, which define their own pace, are not supported. All clients perform the same operations in
-//! the same order.
+//! Load files with times, which define their own pace, are not supported. All clients perform the same
+//! operations in the same order.
 
 mod follow;
 mod line;
@@ -82,7 +82,7 @@ pub struct LoadFile {
     counts: BTreeMap<&'static str, u64>,
     /// One pass, without the set-up.
     pass: Piece,
-    /// Restores the initial files of a pass, whatever exists, once everything is closed.
+    /// Restores the initial files of a pass, whatever exists. All files are closed before.
     recovery: Vec<FileAction>,
     /// Directories and files (with sizes in bytes) at the start of a pass. Parent directories are first.
     directories: Vec<PathId>,
@@ -100,7 +100,7 @@ impl LoadFile {
         follow::follow(content)
     }
 
-    /// Returns the number of operations, including the set-up's.
+    /// Returns the number of operations, including those of the set-up.
     pub fn operations(&self) -> u64 {
         self.counts.values().sum()
     }

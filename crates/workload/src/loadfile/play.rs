@@ -28,7 +28,7 @@ impl Scripted for LoadFile {
 }
 
 impl LoadFileReplay {
-    /// Returns the replay of one client: the same operations as all clients, with its own contents.
+    /// Returns the replay of one client. All clients perform the same operations, each with its own contents.
     pub fn new(file: Arc<LoadFile>, client: u32) -> Self {
         Self::of_pieces(file, vec![0], client.rotate_left(20))
     }

@@ -1,4 +1,4 @@
-//! The content of the data file. A contradictory data file is refused, and every problem is named.
+//! The contents of the data file. A contradictory data file is rejected, and every problem is reported.
 
 use dyno_workload::{ClassTable, Contents, Known, Tree};
 
@@ -42,8 +42,8 @@ fn the_classes_are_those_of_the_facts() {
 
 #[test]
 fn sizes_of_the_fraction_class_do_not_depend_on_the_last_digits_of_a_power() {
-    // Powers differ between mathematical libraries by a few units in the last place, about 1e-10 here. No
-    // size may be that close to the next integer, so that the tree is the same on every machine.
+    // Powers differ between mathematical libraries by a few units in the last place, about 1e-10 here. The
+    // tree is the same on every machine only if no size is that close to an integer.
     let tree = Tree::load();
     let fraction = tree
         .classes()

@@ -48,7 +48,7 @@ fn check_html(file: &File) {
     );
 }
 
-/// Returns the compressed size as a share of the size.
+/// Returns the compressed size as a share of the original size.
 fn share_left(content: &[u8]) -> f64 {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(content).expect("memory takes everything");
@@ -71,7 +71,8 @@ fn every_file_has_exactly_its_declared_size() {
 
 #[test]
 fn every_file_decodes_as_its_declared_type() {
-    // Decode all sizes of the fraction class, and every 50th file of the others. Their sub-blocks end differently.
+    // Decode all files of the fraction class, and every 50th file of the others. Their sub-blocks end
+    // differently.
     let tree = Tree::load();
     for (number, file) in tree.files().iter().enumerate() {
         let extension = tree.classes()[usize::from(file.class.0)].extension;

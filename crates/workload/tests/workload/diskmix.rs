@@ -1,4 +1,4 @@
-//! A client plays the disk mix on a strict file server, which refuses everything that a real one would refuse.
+//! A client plays the disk mix on a strict file server, which refuses whatever a real one would refuse.
 
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileWorkload, Intent, Ledger, Outcome, PathId, Presence, Script,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// Performs an action. Returns false if the answer is wrong.
+    /// Performs an action. Returns whether the answer is right.
     fn act(&mut self, action: &FileAction, names: &[String], patterns: &[String]) -> bool {
         match *action {
             FileAction::Open {
@@ -196,7 +196,7 @@ impl Play {
         self.mix.next(last).action
     }
 
-    /// Performs passes without a fault. Every operation must succeed. Returns the next action.
+    /// Performs passes without faults. Every operation must succeed. Returns the next action.
     fn passes(&mut self, mut action: FileAction, count: u64) -> FileAction {
         let until = self.mix.passes() + count;
         while self.mix.passes() < until {
@@ -396,7 +396,7 @@ fn true_offsets_cover_the_documents() {
     assert!(wide > classic + 500, "{classic} {wide}");
 }
 
-/// Plays a pass in which operations fail or the session is lost at the given places.
+/// Plays a pass in which operations fail, or the session is lost, at the given places.
 fn disturbed_pass(
     play: &mut Play,
     mut action: FileAction,
@@ -445,8 +445,8 @@ proptest! {
         let before = workspace(&play);
         let first = play.next(&Outcome::START);
         let mut action = disturbed_pass(&mut play, first, &faults, 11_000);
-        // Play the last disturbed pass, which may be the second, and the next one, which replaces a file that could not
-        // be deleted. After that, only disturbed operations fail.
+        // Play the last disturbed pass, which may be the second, and the next pass, which replaces a file
+        // that could not be deleted. After that, only disturbed operations may fail.
         let whole_passes = play.mix.passes();
         let mut outcome = Outcome::START;
         for _ in 0..40_000 {
@@ -470,7 +470,7 @@ proptest! {
         disturbed_pass(&mut play, first, &faults, steps);
         play.all(&play.mix.leaving());
         prop_assert_eq!(workspace(&play), before);
-        // The next level finds the marker, or creates everything again. Both succeed.
+        // The next level either finds the marker or creates everything again. Both must succeed.
         play.all(&play.mix.preparation(true));
         play.all(&play.mix.preparation(false));
         play.all(&play.mix.removal());

@@ -1,5 +1,5 @@
-//! Golden digests: the operations of the disk mix never change. A changed disk mix is a new workload, not comparable
-//! with figures of earlier versions, and needs another seed of the scripts.
+//! Golden digests: the operations of the disk mix never change. A changed disk mix is a new workload. It
+//! needs another seed of the scripts, and its figures are not comparable with earlier ones.
 
 use dyno_workload::{
     DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Outcome, Script, Workload,
@@ -60,7 +60,7 @@ fn line(action: &FileAction, names: &FileCatalogue) -> String {
     }
 }
 
-/// Returns XXH3-128 over the operations of the first three passes, one per line.
+/// Returns the XXH3-128 digest of the operations of the first three passes, one per line.
 fn digest(options: &DiskMixOptions, seed: u64, client: u32) -> String {
     let mut mix = DiskMix::new(Script::load(options), seed, client);
     let names = mix.catalogue().clone();

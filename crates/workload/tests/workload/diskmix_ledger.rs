@@ -1,4 +1,4 @@
-//! Compares the ledger with a plain model, which has every byte of every file, known or unknown.
+//! Compares the ledger with a simple model that stores every byte of every file, known or unknown.
 
 use dyno_workload::{content_of, FileAction, Intent, Ledger, PathId, Presence, Slot};
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ struct Model {
 }
 
 impl Model {
-    /// Performs `step`, and updates the ledger if the server would have allowed it.
+    /// Performs `step`, and updates the ledger if the server would allow it.
     fn act(&mut self, ledger: &mut Ledger, step: Step) {
         match step {
             Step::Open(slot, path, intent) => self.open(ledger, slot, path, intent),
@@ -105,7 +105,7 @@ impl Model {
             }
             Step::Lose => {
                 self.slots.clear();
-                // Another test covers unsent data: here all of it has been sent.
+                // Another test covers unsent data. Here all data was sent.
                 for slot in 0..4 {
                     ledger.apply(&FileAction::Flush { slot: Slot(slot) });
                 }
@@ -164,7 +164,8 @@ impl Model {
     }
 }
 
-/// Reads `start` .. `end` of the model through the ledger. Correct bytes pass, and a wrong known byte fails.
+/// Checks `start` .. `end` of the model with the ledger, which must accept correct bytes and reject a wrong
+/// known byte.
 fn hold_against(ledger: &Ledger, slot: Slot, file: &[Option<u8>], start: usize, end: usize) {
     let known = file[start..end].iter().flatten().count() as u64;
     let mut data: Vec<u8> = file[start..end].iter().map(|byte| byte.unwrap_or(0xEE)).collect();

@@ -1,4 +1,4 @@
-//! Compares the disk mix, played byte by byte on files in memory, with the ledger, which keeps no bytes.
+//! Compares the disk mix, played byte by byte on files in memory, with the ledger, which stores no bytes.
 
 use dyno_workload::{
     played, DiskMix, DiskMixOptions, FileAction, FileCatalogue, FileWorkload, Ledger, Outcome, PathId,

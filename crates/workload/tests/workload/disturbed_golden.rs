@@ -1,6 +1,6 @@
-//! Golden digests of everything but undisturbed passes (`diskmix_golden.rs` has these): a client's operations after
-//! failed operations, failed opens and lost sessions, and the actions that create and remove its workspace. Changed
-//! passes are a new workload.
+//! Golden digests of everything except undisturbed passes (see `diskmix_golden.rs`): a client's operations
+//! after failed operations, failed opens and lost sessions, and the actions that create and remove its
+//! workspace. Changed passes are a new workload.
 
 use crate::loadfile::SMALL;
 use dyno_workload::{
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, Xxh3Default};
 
-/// Operations between two samples of a client's leaving actions.
+/// Number of operations between two samples of the actions with which a client leaves.
 const OPERATIONS_PER_LEAVING: u64 = 509;
 const FAILED: Outcome = Outcome {
     ok: false,
@@ -23,7 +23,7 @@ const LOST: Outcome = Outcome {
     ..FAILED
 };
 
-/// Adds a client's operations, each with the `outcome` for its number.
+/// Adds a client's operations. `outcome` returns the outcome of each by its number.
 fn add(
     digest: &mut Xxh3Default,
     mut workload: impl FileWorkload,
@@ -42,7 +42,7 @@ fn add(
     }
 }
 
-/// Fails one in `one_in` operations, and loses the session in one of ten times as many. The seed determines which.
+/// Fails one in `one_in` operations, and loses the session in a tenth as many. The seed determines which.
 fn seldom(one_in: u64, seed: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     move |number, _| match xxh3_64_with_seed(&number.to_le_bytes(), seed) % (10 * one_in) {
         0 => LOST,
@@ -51,7 +51,7 @@ fn seldom(one_in: u64, seed: u64) -> impl FnMut(u64, &FileAction) -> Outcome {
     }
 }
 
-/// Gives this outcome to the operations of these numbers only.
+/// Gives only the operations with these numbers this outcome.
 fn within(numbers: Range<u64>, outcome: Outcome) -> impl FnMut(u64, &FileAction) -> Outcome {
     move |number, _| match numbers.contains(&number) {
         true => outcome,
@@ -216,7 +216,7 @@ fn a_load_file_restores_its_files_wherever_it_ends() {
     );
 }
 
-/// Returns the digest of the actions that make and remove the workspaces of these clients.
+/// Returns the digest of the actions that create and remove the workspaces of these clients.
 fn workspaces<W: FileWorkload>(clients: impl IntoIterator<Item = W>) -> String {
     let mut digest = Xxh3Default::new();
     for client in clients {

@@ -1,12 +1,12 @@
-//! Golden digests: the tree and the requests of a seed never change. A changed one is a new workload, not comparable
-//! with figures of earlier versions.
+//! Golden digests: the tree and the requests of a seed never change. If they change, the workload is a new
+//! one, and its figures are not comparable with earlier ones.
 
 use dyno_workload::{Catalogue, Outcome, Tree, WebbenchStatic, Workload};
 use xxhash_rust::xxh3::Xxh3Default;
 
 const REQUESTS: usize = 10_000;
 
-/// Returns XXH3-128 over the first 10,000 paths, each followed by a newline.
+/// Returns the XXH3-128 digest of the first 10,000 paths, each followed by a newline.
 fn digest_of_requests(seed: u64, client: u32, thread: u32) -> String {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_static(&tree);

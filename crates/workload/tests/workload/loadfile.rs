@@ -1,4 +1,4 @@
-//! Load files: what is accepted, what is refused, and how passes repeat on a strict server.
+//! Load files: what is accepted, what is rejected, and how passes repeat on a strict server.
 
 use dyno_workload::{
     DiskMixOptions, FileAction, FileWorkload, Intent, LoadFile, LoadFileReplay, Outcome, PathId, Presence,
@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// Load file of Debian's package `dbench`.
 const PACKAGED: &str = "/usr/share/dbench/client.txt";
 
-/// A set-up with one document, then a pass that reads it, works on a copy, leaves a note and loses the document.
+/// A set-up with one document, then a pass that reads it, works on a copy, leaves a note and deletes the
+/// document.
 pub(crate) const SMALL: &str = r#"Deltree "\clients\client1" NT_STATUS_OK
 Mkdir "\clients" NT_STATUS_OK
 NTCreateX "\clients\client1" 0x1 0x2 1 NT_STATUS_OK
@@ -251,7 +252,7 @@ fn a_small_file_is_understood() {
     assert_eq!(file.operations(), 37);
     assert_eq!(file.counts()["NTCreateX"], 10);
     assert_eq!(file.counts()["Deltree"], 2);
-    // The set-up ends with the close of its last file; the query for space is the pass's first operation.
+    // The set-up ends with the close of its last file. The query for space is the first operation of the pass.
     assert_eq!(
         file.steps().first().map(|step| step.action),
         Some(FileAction::QuerySpace)
@@ -265,7 +266,7 @@ fn a_small_file_is_understood() {
     let document = PathId(u32::try_from(document.expect("it is named")).expect("small"));
     assert_eq!(file.files(), [(document, 65_636)]);
     assert_eq!(file.catalogue().patterns, ["*.JNK", "ONE.*"]);
-    // One open of no particular kind only reads attributes. The other sets times, which needs more rights.
+    // One open without a required type only reads attributes. The other sets times, which needs more rights.
     let looks = |step: &&dyno_workload::FileOp| {
         matches!(
             step.action,
@@ -306,7 +307,7 @@ fn a_pass_ends_with_the_files_with_which_it_began() {
     let counts = play(&mut replay, &mut server, 2);
     assert_eq!(count(&counts, "read"), 2);
     assert_eq!(count(&counts, "create"), 6);
-    // Closes the handle that was left, removes three names, and rewrites the document with two writes.
+    // Closes the handle that was left open, removes three names, and rewrites the document with two writes.
     assert_eq!(count(&counts, "restore"), 2 * (1 + 3 + 4));
     assert_eq!(server, before);
 }
@@ -364,7 +365,7 @@ proptest! {
             let operation = replay.next(&last);
             let fault = faults.iter().find(|(at, _)| *at == step);
             let lost = fault.is_some_and(|(_, lost)| *lost);
-            // Failures have consequences; after a whole pass there must be none.
+            // Failures may affect later operations, but not after a whole pass.
             let done = if fault.is_none() { server.act(&operation.action) } else { Err("failed") };
             prop_assert_ne!(done, Err("is not open"), "step {}: {:?}", step, operation.action);
             let ok = done.is_ok();
@@ -373,7 +374,7 @@ proptest! {
             }
             if fault.is_some() && !lost {
                 if let FileAction::Close { slot } = operation.action {
-                    // A handle is gone whatever the answer to its close.
+                    // A handle is closed whatever the answer to its close.
                     server.open.remove(&slot);
                 }
             }
@@ -392,7 +393,7 @@ proptest! {
     }
 }
 
-/// Checks the problems of a file of `SMALL` and these lines.
+/// Checks the problems of a file that consists of `SMALL` and these lines.
 fn check_refused(lines: &str, problems: &[&str]) {
     let text = format!(
         "{}{lines}",
@@ -447,7 +448,7 @@ fn problems_are_bounded_and_a_file_without_a_pass_is_refused() {
     assert_eq!(error.problems[0].problem, "is not UTF-8");
 }
 
-/// Counts of Debian's file (dbench 4.0-2.1, 458,344 lines), each taken from the file by other means.
+/// Counts of Debian's file (dbench 4.0-2.1, 458,344 lines), each counted by other means.
 const PACKAGED_COUNTS: [(&str, u64); 16] = [
     ("Close", 58_200),
     ("Deltree", 2),

@@ -1,4 +1,4 @@
-//! All integration tests of the crate as one program, to link only once.
+//! Integration tests, built as one program to save linking time.
 
 mod class_table;
 mod contents;

@@ -1,4 +1,5 @@
-//! The workload on objects: the same operations everywhere, its population, and its ledger.
+//! The workload on objects: its operations, which are the same on every machine, its population, and its
+//! ledger.
 
 use dyno_workload::{
     part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectSize, Objects, ObjectsOptions, Outcome,
@@ -29,7 +30,8 @@ fn outcome(ok: bool) -> Outcome {
     Outcome { ok, ..Outcome::START }
 }
 
-/// The expected values change only if a seed's operations change. Results of the two versions are then not comparable.
+/// The expected values change only if a seed's operations change. Results of the two versions are then
+/// incomparable.
 #[test]
 fn the_first_operations_of_a_seed_never_change() {
     let mut workload = Objects::new(options(ALL, 100), 7, 3, 1);
@@ -61,7 +63,7 @@ fn operations_have_the_shares_of_their_weights() {
     }
 }
 
-/// Tracks the existing objects only by the operations, of which one in ten fails.
+/// Tracks the existing objects from the operations alone. One operation in ten fails.
 #[test]
 fn only_existing_objects_are_read_or_deleted() {
     for (weights, objects) in [(MIXED, 1), (ALL, 2), (ALL, 25), ([1, 1, 1, 9, 1, 1, 1, 9], 30)] {

@@ -7,7 +7,7 @@ use dyno_workload::{
 };
 
 const DRAWS: usize = 1_000_000;
-/// A fair generator exceeds five standard deviations once in two million draws of a test. The seed is fixed.
+/// A fair generator exceeds five standard deviations in one of two million tests. The seed is fixed.
 const STANDARD_DEVIATIONS: f64 = 5.0;
 
 fn counts_by_path(seed: u64) -> Vec<u32> {
@@ -189,5 +189,5 @@ fn several_urls_are_requested_by_weight_and_in_the_order_of_the_seed() {
     );
 }
 
-/// For seed 7, client 1, thread 2: the requests of a seed never change.
+/// Golden requests for seed 7, client 1, thread 2. The requests of a seed never change.
 const GOLDEN_URLS: [u32; 16] = [0, 2, 2, 2, 0, 0, 0, 0, 2, 0, 0, 2, 0, 2, 0, 0];

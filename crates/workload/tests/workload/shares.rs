@@ -16,7 +16,7 @@ fn each_class_gets_its_share_of_the_requests() {
     let tree = Tree::load();
     let catalogue = Catalogue::webbench_dynamic(&tree, PAGE, true);
     let mut workload = WebbenchDynamic::new(tree, ecommerce(), 1, 0, 0);
-    // (without TLS, over TLS) of (static, dynamic)
+    // Indices: (without TLS, over TLS), then (static, dynamic).
     let mut counts = [[0_u32; 2]; 2];
     for _ in 0..REQUESTS {
         let get = workload.next(&Outcome::START);

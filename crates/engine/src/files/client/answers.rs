@@ -1,9 +1,9 @@
-//! Checks answers: whether files exist as expected, and whether a failure leaves the session intact.
+//! Checks whether files exist as expected, and whether a session survives a failure.
 
 use dyno_measure::{Failure, Fault};
 use dyno_workload::Presence;
 
-/// Fails if something is missing that must exist, or exists but must not.
+/// Fails if a file that must exist is missing, or if one exists that must not.
 pub(super) fn expect(presence: Presence, found: bool) -> Result<(), Failure> {
     match (presence, found) {
         (Presence::There, false) => Err(Fault::NotFound.into()),

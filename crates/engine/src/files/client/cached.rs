@@ -4,7 +4,7 @@ use dyno_files::{Cache, Call, CallId, Counted, FileClient, Files, Handle, Reply}
 use dyno_measure::{Detail, Failure, Fault, StatusTable};
 use std::collections::BTreeMap;
 
-/// Table for the message that the server's transfers are too small. The code is their maximum size in bytes.
+/// Table for the message that the server's maximum transfer is too small. The code is that maximum in bytes.
 static MOST_AT_ONCE: StatusTable = StatusTable {
     name: "bytes at once",
     write: |code, formatter| {
@@ -15,7 +15,7 @@ static MOST_AT_ONCE: StatusTable = StatusTable {
     },
 };
 
-/// Returns a remedy if a failure says that the server's transfers are too small for the workload.
+/// Returns a hint if a failure means that the server's maximum transfer is too small for the workload.
 pub(in crate::files) fn advice_on_size(failure: &Failure) -> Option<&'static str> {
     match failure.detail {
         Detail::Refused { step, .. } if std::ptr::eq(step.table, &MOST_AT_ONCE) => Some(
@@ -33,7 +33,7 @@ pub(crate) enum CachedClient<C> {
 }
 
 impl<C: FileClient> CachedClient<C> {
-    /// Requests so far, by the protocol's own names.
+    /// Returns the number of requests so far, by the protocol's own names.
     pub(crate) fn requests(&self) -> BTreeMap<&'static str, u64> {
         self.counted().requests_by_name().into_iter().collect()
     }

@@ -1,5 +1,5 @@
-//! Outages of a client: from its last successful operation before a connection was lost to the first on another
-//! connection. Also the behaviour of clients that survive outages.
+//! A client's outages, each from its last success before it lost a connection to its first success on another
+//! one. Also the behaviour of clients that survive outages.
 
 use super::answers::costs_connection;
 use super::shared::{ReadBack, SharedBlocks};
@@ -25,7 +25,8 @@ pub(crate) struct Outage {
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     found: Vec<Outage>,
-    /// Number of connections that had been established or given up at the last success. None before the first success.
+    /// Number of connections that had been established or abandoned at the last success. None before the
+    /// first success.
     connections: Option<u64>,
     last_ns: u64,
     session_lost: bool,
@@ -40,7 +41,7 @@ impl Outages {
         self.session_lost = true;
     }
 
-    /// Records a success. `connections`: number of connections that were established or given up so far.
+    /// Records a success. `connections`: number of connections established or abandoned so far.
     pub(super) fn succeed(&mut self, connections: u64) {
         let now_ns = monotonic_ns();
         let before = self.connections.replace(connections);
@@ -86,7 +87,7 @@ impl<S: Sessions> FilesClient<S> {
         self.outages.found()
     }
 
-    /// Returns the results of checking the client's blocks after the level. None if the client does not check.
+    /// Returns the results of checking the client's blocks after the level, or None if it does not check.
     pub(crate) fn read_back(&self) -> Option<ReadBack> {
         self.waits_for_server.then(|| self.shared.read_back())
     }

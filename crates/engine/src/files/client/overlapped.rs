@@ -15,7 +15,7 @@ pub(super) struct UnderWay {
     call: CallId,
     op: FileOp,
     until_ns: u64,
-    /// Whether the content read is compared.
+    /// Whether the read content is compared.
     checking: bool,
 }
 
@@ -50,7 +50,7 @@ impl<S: Sessions> FilesClient<S> {
             },
             _ => self.call_by_handle(action)?,
         };
-        // `prepare` refuses a cache here.
+        // `prepare` rejects a cache here.
         self.client.begin(&call).await
     }
 
@@ -125,7 +125,7 @@ impl<S: Sessions> FilesClient<S> {
         }
     }
 
-    /// Returns the result of an ended operation. All traffic since the previous end counts for this operation.
+    /// Returns the result of an operation that ended. All traffic since the previous end is counted for it.
     fn told(&mut self, op: &FileOp, (read, written): (u64, u64), result: Result<(), Failure>) -> Performed {
         let now = self.client.counted().traffic();
         let before = std::mem::replace(&mut self.under_way.traffic, now);

@@ -1,9 +1,8 @@
 //! Blocks with numbered versions: those that several clients write in turn under locks, and those of clients
-//! that survive outages.
-//! Reads are checked against the permitted versions.
+//! that survive outages. Each read must return a permitted version.
 //!
-//! Acknowledged and flushed versions must persist. An unanswered write may have been executed fully, partly or not at
-//! all. Acknowledged but unflushed versions may be lost with the session, and are then counted.
+//! Acknowledged and flushed versions must persist. An unanswered write may have been executed fully, partly
+//! or not at all. Acknowledged but unflushed versions may be lost with the session, which is counted.
 
 use super::{FilesClient, Moved};
 use crate::files::program::same_length;
@@ -192,7 +191,7 @@ impl<S: Sessions> FilesClient<S> {
         Ok(())
     }
 
-    /// Locks a range, and retries while another client holds it, as applications do. Handles breaks
+    /// Locks a range. Retries while another client holds it, as applications do, and handles breaks
     /// meanwhile.
     pub(super) async fn lock_waiting(&mut self, slot: Slot, offset: u64, bytes: u64) -> Result<(), Failure> {
         let handle = self.handle(slot)?;

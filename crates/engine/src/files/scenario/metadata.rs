@@ -1,6 +1,6 @@
-//! mdtest's phases: several clients create, query, read and remove files. All clients finish a phase before the next
-//! one starts. Each phase uses a new session, so that nothing is cached. Directories are created and removed outside
-//! the measured time, as in mdtest.
+//! mdtest's phases: several clients create, query, read and remove files. All clients finish a phase before
+//! the next one starts. Each phase uses a new session, so that its cache is empty. As in mdtest, the measured
+//! time does not include creating and removing directories.
 
 use super::{level, Step};
 use crate::files::job::Job;
@@ -75,7 +75,7 @@ async fn all_phases<S: Sessions>(
         let one = step.client.begin_together().await?;
         step.do_all(phase, owner, files, &shape).await?;
         measured.push(step.client.end_together(one).await?);
-        // If another client removes files whose handles are cached here, their directory would stay, too.
+        // If another client removes files whose handles are cached here, their directory would not be empty.
         step.client.finish().await?;
         step.client.connect().await?;
     }

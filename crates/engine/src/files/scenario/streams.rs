@@ -1,5 +1,5 @@
-//! Streams: clients write or read files block by block, with several concurrent blocks and no client cache. Read data
-//! is compared. Written data is flushed within the measured time. System calls on directories are synchronous, so depth
+//! Streams: clients write or read files block by block, with several concurrent blocks and no client cache. Data read
+//! is compared. Data written is flushed within the measured time. System calls on directories are synchronous, so depth
 //! has no effect there.
 
 use super::level;
@@ -22,7 +22,7 @@ pub(super) fn carry_out<S: Sessions>(
     spec: &StepSpec,
     shape: &StreamsSpec,
 ) -> Result<JobLevels, Failure> {
-    // No cache: there are several concurrent calls, and written data is flushed.
+    // No cache, because there are several concurrent calls and written data is flushed.
     let options = job.options.without_cache();
     let found =
         Job { options, ..*job }.by_several(shape.writers + shape.readers, 1, 0, |number, client| {

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Maximum size of a read or write.
 const MOST_BYTES: u32 = 1 << 20;
 
-/// What happens to one call instead of the right answer.
+/// What replaces the right answer to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// The call is refused, and the session survives.
@@ -84,12 +84,12 @@ impl Server {
     }
 }
 
-/// Creates sessions with the server.
+/// Creates sessions on the server.
 #[derive(Debug, Clone)]
 pub(super) struct InMemory(pub(super) Arc<Server>);
 
 impl InMemory {
-    /// Creates a server with these files. `wrong`: number of the call to answer wrongly, and how.
+    /// Creates a server with these files. `wrong`: the number of the call to answer wrongly, and the way.
     pub(super) fn new(volume: Volume, wrong: Option<(u64, Wrong)>) -> Self {
         Self(Arc::new(Server {
             volume: Mutex::new(volume),

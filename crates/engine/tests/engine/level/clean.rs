@@ -7,7 +7,7 @@ use serde_json::json;
 use std::net::Shutdown;
 use std::time::Duration;
 
-/// Runs `level`; the totals must equal the server's counts.
+/// Runs `level` and checks that the totals equal the server's counts.
 fn check(server: &Server, level: LevelSpec) -> LevelTally {
     let clients = level.clients;
     let tally = run(level);

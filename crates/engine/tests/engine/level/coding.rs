@@ -51,7 +51,7 @@ fn in_session(mut level: LevelSpec, coding: &str) -> LevelSpec {
     level
 }
 
-/// Returns every way of sending requests to a server that answers with this body.
+/// Returns a level for each way of sending requests to a server that answers with this body.
 fn all_ways(body: &'static [u8], coding: &str) -> Vec<(&'static str, LevelSpec)> {
     let over_1 = || level(http1(body).address);
     let over_2 = || with_client(level(http2(body).address), "version", json!("2"));

@@ -1,5 +1,5 @@
-//! Levels with servers that make one mistake. It is counted once per operation, with its kind and side, and nothing
-//! hangs.
+//! Levels with servers that make one mistake. The mistake is counted once per operation, with its kind and
+//! side, and nothing hangs.
 
 use super::running::{fault, faults, left, level, run, until_all_have_left};
 use super::server::{Connection, Server, OK};
@@ -34,7 +34,7 @@ fn check(fault: Fault, serve: impl Fn(Connection) + Send + Sync + 'static) {
     assert_eq!(server.connections(), CLIENTS as u64);
 }
 
-/// Checks a server that gives the same answer to each request, and then waits for the client to close the
+/// Checks a server that gives the same answer to each request, and then waits until the client closes the
 /// connection.
 fn check_answer(fault: Fault, answer: &'static str) {
     check(fault, move |mut connection| {
@@ -259,7 +259,7 @@ static DOCUMENTS: LazyLock<HashMap<String, Vec<u8>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Checks a server of the tree whose answers `change` spoils.
+/// Checks a server of the tree whose answers `change` alters.
 fn check_tree(fault: Option<(Fault, Side)>, change: impl Fn(&mut Vec<u8>, &mut u16) + Send + Sync + 'static) {
     let server = Server::start(move |mut connection| {
         while let Some(path) = connection.request() {

@@ -81,7 +81,7 @@ fn failed_and_dropped_arrivals_are_counted_and_the_rate_continues() {
     let (arrivals, done, failed, overdue, dropped) = ends(&tally);
     assert!(done > 0 && failed > 0, "{done} done, {failed} failed");
     assert!((1800..2200).contains(&arrivals), "{arrivals}");
-    // Nothing waits if nothing may: overdue arrivals are those being handled at the end.
+    // No arrival waits if none may. Overdue arrivals are those being handled at the end.
     assert!(overdue <= 4, "{overdue} overdue, {dropped} dropped");
     assert_eq!(tally.open.map(|open| open.waited), Some(0));
 }
@@ -126,8 +126,8 @@ fn after_all_clients_have_left_arrivals_are_overdue_or_dropped() {
     assert!((10..=12).contains(&overdue), "{overdue}");
 }
 
-/// A tenth of the operations arrives in the stall of 0.2 s, so the 99th percentile is 0.18 s, or more on a machine that
-/// is slow to catch up. A generator that waits for its answers would report one millisecond. `schedule/tests.rs` tests
+/// A tenth of the operations arrives during the stall of 0.2 s, so the 99th percentile is 0.18 s, or more on
+/// a slow machine. A generator that waits for answers would report one millisecond. `schedule/tests.rs` tests
 /// the same with a simulated clock.
 #[test]
 fn a_stall_of_a_tenth_of_the_time_appears_in_the_response_times() {
@@ -162,9 +162,9 @@ fn the_parts_of_a_level_have_the_same_arrivals_as_the_whole() {
     assert_eq!(in_window(&merged), in_window(&alone));
 }
 
-/// With a limit as high as the rate, nearly every arrival comes while the limit holds the connection back, and waits
-/// behind others: a tenth of a second and more. Without these waits, half of the response times would be 10 ms only on a
-/// machine that stalls all the time.
+/// The limit equals the rate, so nearly every arrival finds its connection delayed by the limit, and waits
+/// behind others for a tenth of a second or more. Without these waits, half of the response times reach 10 ms
+/// only on a machine that stalls all the time.
 #[test]
 fn the_waits_that_the_limit_on_the_rate_causes_are_in_no_response_time() {
     for clients in [1, 4] {

@@ -4,8 +4,8 @@ use super::running::{run, spec};
 use dyno_engine::{Arrival, LevelSpec, PartSpec};
 use serde_json::json;
 
-/// Returns a level with ten paced clients for two seconds, each with a hundred operations per second. For
-/// 0.2 s, a tenth of that time, no operation ends.
+/// Returns a level of two seconds with ten paced clients, each with a hundred operations per second. For 0.2
+/// s, a tenth of that time, no operation ends.
 fn stalled(arrival: Arrival) -> LevelSpec {
     let mut level = spec(json!({
         "version": 1,
@@ -19,8 +19,8 @@ fn stalled(arrival: Arrival) -> LevelSpec {
     level
 }
 
-/// A tenth of the operations is due in the stall. Their response times are evenly distributed between 0 and 0.2 s, so
-/// the 99th percentile is 0.18 s, or more on a machine that is slow to catch up. A client that forgets its intended
+/// A tenth of the operations is due during the stall. Their response times are evenly distributed between 0
+/// and 0.2 s, so the 99th percentile is 0.18 s, or more on a slow machine. A client that forgets its intended
 /// times would report one millisecond. `arrival.rs` tests the same with a simulated clock.
 #[test]
 fn a_stall_of_a_tenth_of_the_time_appears_in_the_response_times_of_paced_clients() {

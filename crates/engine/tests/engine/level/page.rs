@@ -29,7 +29,7 @@ fn page(query: &str) -> Vec<u8> {
     })
 }
 
-/// Returns the result of a level of pages with a server that answers queries by `answer`.
+/// Returns the result of a level of pages with a server that answers each query with `answer`.
 fn answered_by(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static, ends: bool) -> LevelTally {
     let server = Server::start(move |mut connection| {
         while let Some(path) = connection.request() {

@@ -61,7 +61,7 @@ fn threads_of_a_client_share_a_connection_and_answers_together_lead_to_requests_
             "{threads} threads, {pipeline} each"
         );
         assert_eq!(largest.load(Ordering::Relaxed), threads.min(pipeline));
-        // At the end, some requests had been sent whose answers were no longer awaited.
+        // At the end, some requests had been sent whose answers were no longer expected.
         let under_way = server.requests() - tally.operations_total;
         assert!(under_way <= 2 * threads as u64, "{under_way} more were asked");
     }
@@ -89,7 +89,7 @@ fn requests_after_the_last_response_of_a_server_are_repeated() {
     assert!(server.connections() <= tally.generator.connections + 2);
 }
 
-/// A thread with a new request must not go before those whose requests were not processed.
+/// A new request must not precede requests that were not processed.
 #[test]
 fn a_server_that_closes_after_each_response_gets_all_requests_in_turn() {
     const LAST: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";

@@ -1,5 +1,5 @@
-//! Local ports run out. On loopback, the generator uses further source addresses. Elsewhere, this is the generator's
-//! fault.
+//! Local ports are exhausted. On loopback, the generator uses further source addresses. Elsewhere, this
+//! counts as the generator's fault.
 
 use super::running::{faults, level_at, run, run_with, with_client};
 use super::server::{Connection, Server, OK};
@@ -42,7 +42,7 @@ fn serve(mut connection: Connection) {
 fn connection_per_request(url: &str) -> LevelSpec {
     let mut level = with_client(level_at(url), "keep_alive", json!(false));
     level.window.length_s = 1.0;
-    // Outside loopback a limit is required; this one is never reached.
+    // Outside loopback a rate limit is required. This one is never reached.
     level.max_rate_per_s = Some(1e6);
     level
 }

@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time limit on any machine: a level that takes longer hangs.
+/// Time limit on any machine: a level that takes longer has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a level of 200 ms, without ramps, in which two clients with one thread each request one URL on
@@ -32,7 +32,7 @@ pub fn spec(document: Value) -> LevelSpec {
     LevelSpec::parse(&complete(document).to_string()).expect("a document")
 }
 
-/// Returns `level` with every section complete.
+/// Returns `level` with all sections completed.
 fn completed(level: &LevelSpec) -> LevelSpec {
     spec(serde_json::to_value(level).expect("a document"))
 }
@@ -47,14 +47,14 @@ pub fn with_client(mut level: LevelSpec, option: &str, value: Value) -> LevelSpe
 /// before its length.
 pub fn until_all_have_left(mut level: LevelSpec) -> LevelSpec {
     level.window.length_s = 50.0;
-    // With a time limit that ends after the window, an operation would count as unanswered, not as late.
+    // If the time limit ended after the window, an operation would count as unanswered, not as late.
     let closes_s = if level.timeout_s < 1.0 { 1.5 } else { 0.001 };
     level.window.ramp_down_s = level.window.length_s - closes_s;
     level.leave_after_errors = Some(1);
     level
 }
 
-/// Prepares the level for its target. The target is opened with `token`, or needs no consent.
+/// Prepares the level for its target, which is opened with `token`. None: it needs no consent.
 pub fn prepared(level: &LevelSpec, token: Option<&str>) -> PreparedLevel {
     let secrets = Secrets {
         before_load: token.into(),
@@ -66,7 +66,7 @@ pub fn prepared(level: &LevelSpec, token: Option<&str>) -> PreparedLevel {
 }
 
 /// Checks that the percentile reported during the run equals the final one, or is at most an eighth higher,
-/// if the whole run counts.
+/// provided that the whole run counts.
 fn check_p99_so_far(told_ms: Option<f64>, tally: &LevelTally) {
     assert_eq!(told_ms.is_some(), tally.operations_total >= 1000);
     let response_time = &tally.response_time;
@@ -114,13 +114,12 @@ pub fn run_with(level: LevelSpec, token: Option<&str>) -> LevelTally {
     tally
 }
 
-/// Returns the kinds of failures and their counts.
+/// Returns the faults and their counts.
 pub fn faults(tally: &LevelTally) -> Vec<(Fault, u64)> {
     let errors = tally.errors.iter();
     errors.map(|error| (fault(&error.fault), error.count)).collect()
 }
 
-/// Returns the fault with this name.
 pub fn fault(name: &str) -> Fault {
     let found = Fault::ALL.iter().find(|fault| fault.name() == name);
     *found.expect("a name of a fault")

@@ -31,12 +31,11 @@ impl Connection {
         head.split(' ').nth(1).map(str::to_owned)
     }
 
-    /// Sends bytes; returns false if the client has disconnected, which is not an error here.
+    /// Sends bytes. Returns false if the client has disconnected, which is not an error here.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.stream.write_all(bytes.as_ref()).is_ok()
     }
 
-    /// Counts a request.
     pub fn count(&mut self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }

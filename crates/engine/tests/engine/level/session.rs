@@ -67,7 +67,7 @@ impl Answer {
     }
 }
 
-/// Starts a server that answers by the request's path; None: it closes the connection.
+/// Starts a server whose answer depends on the request's path. None: it closes the connection.
 fn server(spoken: Spoken, answer: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static) -> Server {
     Server::start(move |mut connection: Connection| match spoken {
         Spoken::Http1 => {
@@ -128,7 +128,7 @@ fn after(spoken: Spoken, answer: Answer, take: Value, second: &str, ends: bool) 
     (tally, asked)
 }
 
-/// Checks that each round asked for its own first path, then for `/second`.
+/// Checks that each round requested its own first path, then `/second`.
 fn assert_rounds(asked: &[String]) {
     for (place, path) in asked.iter().enumerate() {
         let expected = if place % 2 == 0 {
@@ -312,7 +312,7 @@ fn fields_of_interim_answers_and_trailers_are_not_values() {
 
 #[test]
 fn a_malformed_answer_ends_the_session_and_the_next_one_has_no_old_values() {
-    // The answer to the second step first breaks a rule of its stream, then of the connection.
+    // The answer to the second step breaks a rule, first of its stream, then of the connection.
     for (fault, block, connections) in [
         ("malformed_head", field("No-Name", "x"), 1..=1),
         ("broken_compression", vec![0x80], 2..=u64::MAX),

@@ -1,4 +1,4 @@
-//! An HTTP/2 session with hand-made input that a real server cannot produce at the right moment.
+//! An HTTP/2 session with handwritten input that a real server cannot produce at the right moment.
 
 use dyno_http::h2::{Request, RequestMaker, Session};
 use dyno_http::{Body, Conversation, Limits, Shape};
@@ -48,7 +48,7 @@ fn request() -> Request {
     RequestMaker::new("h", false, &Shape::default()).request("/")
 }
 
-/// Makes a session with `streams` streams whose heads have arrived.
+/// Creates a session with `streams` streams whose heads have arrived.
 fn session(streams: u32) -> Session<Counted> {
     let mut session = Session::new(Limits::default());
     session.feed(&frame(SETTINGS, 0, 0, &[])).expect("it is right");
@@ -143,7 +143,7 @@ fn data_where_a_response_has_no_content_is_the_servers_error() {
                 .feed(&frame(DATA, 1, 1, data))
                 .expect("it concerns the stream alone");
             let result = session.take(0).expect("it has ended").result;
-            // An empty frame that ends the stream is no content.
+            // An empty frame that ends the stream is not content.
             assert_eq!(result.is_ok(), data.is_empty(), "{said}: {result:?}");
             if let Err(failure) = result {
                 assert_eq!(
@@ -207,7 +207,7 @@ fn grown(stream: u32, bytes: usize) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &(bytes as u32).to_be_bytes())
 }
 
-/// Removes the queued frames. Returns stream, kind and length of each.
+/// Removes the queued frames. Returns the stream, kind and length of each.
 fn sent_frames(session: &mut Session<Counted>) -> Vec<(u32, u8, usize)> {
     let outgoing = std::mem::take(session.outgoing());
     session.all_sent();
@@ -253,7 +253,7 @@ fn uploading(streams: usize, bytes: usize) -> Session<Counted> {
     session
 }
 
-/// Feeds a frame until it counts as a flood. Returns how often it was accepted.
+/// Feeds a frame until it counts as a flood. Returns how many times it was accepted.
 fn fed_before_flood(session: &mut Session<Counted>, bytes: &[u8]) -> usize {
     for fed in 0..1_000_000 {
         session.outgoing().clear();
@@ -304,7 +304,7 @@ fn windows_beyond_what_our_data_can_be_answered_by_are_a_flood() {
             "{bytes}: {allowed}"
         );
     }
-    // The credit for answers is bounded, however much was sent.
+    // The credit for answers is limited, however much was sent.
     let mut patient = uploading(1, 256 << 20);
     patient
         .feed(&setting(INITIAL_WINDOW_SIZE, (1 << 31) - 1))
@@ -344,10 +344,10 @@ fn open_all(session: &mut Session<Counted>) -> usize {
 
 #[test]
 fn no_more_streams_are_opened_than_the_last_settings_allow() {
-    // Before any settings: the recommended minimum.
+    // Without settings, the recommended minimum applies.
     let mut session = Session::new(Limits::default());
     assert_eq!(open_all(&mut session), 100);
-    // Settings without a limit: unlimited.
+    // Settings without a limit mean an unlimited number.
     session.feed(&frame(SETTINGS, 0, 0, &[])).expect("it is right");
     assert_eq!(open_all(&mut session), 1000);
     let mut session = Session::new(Limits::default());

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 const MS: u64 = 1_000_000;
-/// Far beyond the deadline. Only a request that ignores the clock takes this long.
+/// Far beyond the deadline. Only a request that ignores the clock would take this long.
 const PATIENCE_NS: u64 = 20_000 * MS;
 
 /// Requests `/a` from a server that runs `serve`.
@@ -36,7 +36,7 @@ fn check(answer: &'static str, expected: Result<(u16, Option<&str>, &str, bool),
     assert_eq!(got.map_err(|fault| *fault), expected, "{answer:?}");
 }
 
-/// Checks the result of a server that repeats `part` endlessly, at full speed or byte by byte.
+/// Checks the fault if a server repeats `part` endlessly, at full speed or byte by byte.
 fn check_without_end(start: &'static str, part: &'static str, fault: Fault) {
     let flooded = asked(500 * MS, move |mut stream| {
         let _ = stream.write_all(start.as_bytes());

@@ -1,5 +1,5 @@
-//! Tests that need a server outside loopback: consent, slow and failed connections. They use network namespaces.
-//! Without the right to create them, the tests skip with a message.
+//! Tests that need a server outside loopback: consent, slow and failed connections. They use network
+//! namespaces. If this process may not create them, the tests are skipped with a message.
 
 mod connecting;
 mod consent;

@@ -25,7 +25,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Creates both, or returns None and prints why if this process may not make namespaces.
+    /// Creates both, or prints why not and returns None if this process may not create namespaces.
     pub fn new() -> Option<Self> {
         let made = Self::make();
         if let Err(reason) = &made {

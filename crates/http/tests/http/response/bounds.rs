@@ -1,4 +1,4 @@
-//! Limits on memory and waiting hold for any input.
+//! Limits on memory and waiting time hold for any input.
 
 use super::reading::{read, Ending};
 use dyno_http::{Body, Limits, Progress, ResponseReader};

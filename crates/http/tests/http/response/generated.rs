@@ -12,7 +12,6 @@ const LIMITS: Limits = Limits {
     body_bytes: 300,
 };
 
-/// `bytes` cut at `places`.
 fn cut<'a>(bytes: &'a [u8], places: &[Index]) -> Vec<&'a [u8]> {
     let mut ends: Vec<usize> = places.iter().map(|place| place.index(bytes.len() + 1)).collect();
     ends.push(bytes.len());

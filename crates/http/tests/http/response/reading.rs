@@ -35,7 +35,7 @@ pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: Limits) -> E
     read_with(&mut reader, pieces)
 }
 
-/// As `read`, with a reader that may have been used before.
+/// Like `read`, with a reader that may have been used before.
 pub fn read_with<'a>(reader: &mut ResponseReader, pieces: impl IntoIterator<Item = &'a [u8]>) -> Ending {
     reader.reset();
     let mut body = Collected::default();
@@ -62,7 +62,7 @@ pub fn read_with<'a>(reader: &mut ResponseReader, pieces: impl IntoIterator<Item
     }
 }
 
-/// Reads `response` at once, byte by byte, and divided at every position. All results must be as expected.
+/// Reads `response` at once, byte by byte, and divided at every position. Each result must be as expected.
 pub fn check(response: &[u8], expected: &Ending) {
     let shown = String::from_utf8_lossy(&response[..response.len().min(300)]);
     let limits = Limits::default();

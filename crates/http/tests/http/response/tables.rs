@@ -1,4 +1,4 @@
-//! Hand-made responses with expected results. In the tables `|` stands for CR LF.
+//! Handwritten responses with expected results. In the tables `|` stands for CR LF.
 
 use super::reading::{check, Ending};
 use dyno_measure::Fault;
@@ -138,7 +138,7 @@ fn interim_answers_come_before_the_final_one() {
         ),
         ("HTTP/1.1 100 C|Content-Length: 9||HTTP/1.1 204 N||", 204, ""),
     ]);
-    // A WebDAV server sends one every few seconds during a long operation (RFC 2518, section 10.1).
+    // A WebDAV server sends a 102 every few seconds during a long operation (RFC 2518, section 10.1).
     let many = format!("{}HTTP/1.1 204 N||", "HTTP/1.1 102 P||".repeat(100));
     check_kept(&[(&many, 204, "")]);
     check_failing(Fault::ClosedEarly, &["HTTP/1.1 100 Continue||"]);

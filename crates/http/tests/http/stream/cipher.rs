@@ -151,7 +151,7 @@ impl Stream for CipherStream {
     }
 }
 
-/// Makes such connections and counts those closed normally.
+/// Opens such connections and counts those closed normally.
 #[derive(Debug)]
 pub struct CipherTransport {
     pub dialer: Rc<Dialer>,

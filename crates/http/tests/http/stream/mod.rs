@@ -1,4 +1,4 @@
-//! HTTP over a stream other than TCP works the same, whatever the records contain.
+//! HTTP works the same over a stream other than TCP, whatever the records contain.
 
 mod cipher;
 
@@ -96,7 +96,7 @@ fn check<Work: Future<Output = ()> + 'static>(
         dialer: Rc::new(Dialer::new(executor.clone(), address, 0)),
         closed: closed.clone(),
     };
-    // Smaller than a record, so that part of a record stays in the stream.
+    // Smaller than a record, so that a part of each record stays in the stream.
     let buffer = Rc::new(RefCell::new(vec![0; 300].into_boxed_slice()));
     let client = Connection::over(transport, executor.clone(), connecting, buffer, Limits::default());
     executor.spawn(task(Session {
@@ -204,7 +204,7 @@ fn a_body_behind_a_response_without_one_is_told_as_such_and_on_its_connection_al
             return peer.send(b"abc", 500);
         }
         peer.send(EMPTY, 500)?;
-        // The body comes after the next request.
+        // The body is sent after the next request.
         peer.receive()?;
         peer.send(&[&b"abc"[..], EMPTY].concat(), 500)
     };

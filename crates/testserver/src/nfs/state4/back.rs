@@ -1,5 +1,5 @@
-//! The back channel of a session (RFC 8881, 2.10.3.1), and the handle of the connection that carries it. The channel
-//! has one slot, and therefore one outstanding call. This file has no encoding.
+//! The back channel of a session (RFC 8881, 2.10.3.1), and the handle of the connection that carries it. The
+//! channel has one slot, and therefore one outstanding call. Encoding is elsewhere.
 
 use super::opens::Stateid;
 use crate::common::lock;
@@ -43,7 +43,7 @@ impl ConnectionHandle {
         lock(&self.sessions).clone()
     }
 
-    /// Returns whether the connection has been woken since the last call; otherwise, registers the task.
+    /// Returns whether the connection was woken since the last call. If not, registers the task.
     pub(in crate::nfs) fn poll_woken(&self, context: &Context<'_>) -> bool {
         self.is_bound() && self.wakeup.poll(context) && self.wakeup.take()
     }

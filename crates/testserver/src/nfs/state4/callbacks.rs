@@ -110,8 +110,8 @@ impl Clients {
         due
     }
 
-    /// Handles a client's reply to a callback. If the client has not `understood`, the next conflict repeats the
-    /// recall. Returns false if the callback was not outstanding.
+    /// Handles a client's reply to a callback. Unless the client has `understood`, the next conflict repeats
+    /// the recall. Returns false if the callback was not outstanding.
     pub(in crate::nfs) fn answered(
         &mut self,
         connection: &ConnectionHandle,
@@ -134,7 +134,7 @@ impl Clients {
         false
     }
 
-    /// Forgets the recalls of a delegation that was returned or freed.
+    /// Drops the recalls of a delegation that was returned or freed.
     pub(in crate::nfs) fn given_back(&mut self, client: u64, stateid: Stateid) {
         let session = self.clients.get(&client).and_then(|client| client.called_by);
         let session = session.and_then(|id| self.sessions.get_mut(&id));

@@ -1,8 +1,7 @@
-//! Known clients (RFC 8881, 18.35 and 18.36), their sessions, and the replies cached in their slots
-//! (2.10.6).
+//! Known clients (RFC 8881, 18.35 and 18.36), their sessions, and the replies cached in their slots (2.10.6).
 //!
-//! A client that is silent for longer than its lease is forgotten with all its opens as soon as another client makes a
-//! request. After a restart, all clients are unknown. Earlier clients have a grace period in which they may return and
+//! A client that is silent for longer than its lease is forgotten with all its opens when another client
+//! sends a request. A restart forgets all clients, but gives them a grace period in which they may return and
 //! reclaim (8.4.2).
 
 pub(in crate::nfs) use super::back::SessionId;
@@ -55,7 +54,7 @@ pub(super) struct Client {
     sessions: usize,
     complete: bool,
     heard_ns: u64,
-    /// The session whose back channel is used to call the client.
+    /// The session whose back channel carries calls to the client.
     pub(super) called_by: Option<SessionId>,
 }
 
@@ -95,8 +94,8 @@ pub(in crate::nfs) enum Sequenced {
 /// All clients and their opens.
 #[derive(Debug, Default)]
 pub(in crate::nfs) struct Clients {
-    /// A number that differs for each start of a server, so that IDs of clients and sessions don't match those of
-    /// another start.
+    /// A number that differs between starts of a server, so that IDs of clients and sessions don't match
+    /// those of another start.
     start: u32,
     last_number: u32,
     pub(super) clients: HashMap<u64, Client>,
@@ -116,7 +115,7 @@ impl Clients {
         }
     }
 
-    /// Forgets all clients, as a restart does. Clients with a confirmed session may reclaim.
+    /// Forgets all clients, as in a restart. Clients with a confirmed session may reclaim.
     pub(in crate::nfs) fn restart(&mut self, now_ns: u64) {
         let confirmed = self.clients.values().filter(|client| client.confirmed);
         let known: HashSet<Box<[u8]>> = confirmed.map(|client| client.owner.clone()).collect();
@@ -274,7 +273,8 @@ impl Clients {
         Ok(session.channel)
     }
 
-    /// Handles SEQUENCE. `slot`, `highest` and `number`: as sent by the client. `digest`: that of the whole request.
+    /// Handles SEQUENCE. `slot`, `highest` and `number`: as sent by the client. `digest`: digest of the whole
+    /// request.
     pub(in crate::nfs) fn sequence(
         &mut self,
         id: &SessionId,

@@ -9,8 +9,8 @@ use dyno_measure::NS_PER_S;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// Time after a recall in which the file is not delegated again, so that the waiting client gets the file before others
-/// reopen it. Longer than the retry delay of clients.
+/// Time after a recall in which the file is not delegated again, so that the waiting client gets it before
+/// others reopen it. Longer than the retry delay of clients.
 const CONTENDED_NS: u64 = 5 * NS_PER_S;
 /// Maximum number of files that are not delegated because of a recent recall.
 const MOST_CONTENDED: usize = 4096;
@@ -24,8 +24,8 @@ pub(in crate::nfs) struct Delegation {
 }
 
 impl Opens {
-    /// Delegates a file to a client; returns None if that is impossible, for example because the file is
-    /// open for writing.
+    /// Delegates a file to a client. Returns None if that is impossible, for example because the file is open
+    /// for writing.
     pub(in crate::nfs) fn delegate(&mut self, client: u64, file: FileHandle, now_ns: u64) -> Option<Stateid> {
         let is_contended = |since_ns: &u64| now_ns < since_ns.saturating_add(CONTENDED_NS);
         if self.contended.get(&file).is_some_and(is_contended) {

@@ -6,7 +6,7 @@ use super::status::Outcome;
 use dyno_nfs::status::Status4;
 use dyno_nfs::wire::FileHandle;
 
-/// Limit of ranges per lock owner and file.
+/// Maximum number of ranges per lock owner and file.
 const MOST_RANGES: usize = 4096;
 
 /// A conflicting lock and its owner.
@@ -38,7 +38,6 @@ impl Opens {
         })
     }
 
-    /// Returns the owner of a lock state.
     pub(in crate::nfs) fn lock_owner(&self, client: u64, lock: Stateid, file: &FileHandle) -> Outcome<Owner> {
         match self.of(client, lock, file)?.1 {
             State {
@@ -50,7 +49,8 @@ impl Opens {
         }
     }
 
-    /// Locks a range for an owner without locks under this open. There must be no conflict (`in_the_way`).
+    /// Locks a range for an owner that has no locks under this open. There must be no conflict
+    /// (`in_the_way`).
     pub(in crate::nfs) fn lock_first(
         &mut self,
         owner: Owner,

@@ -1,8 +1,8 @@
 //! State of an NFSv4.1 server (RFC 8881): data and rules, without messages.
 //!
-//! `clients.rs` has clients, sessions, slots and cached replies. `opens.rs` has opens, `locks.rs` locks, and `range.rs`
-//! their ranges. `delegations.rs` has delegations, `back.rs` the calls of a session's back channel, and `callbacks.rs`
-//! their delivery. `pseudo.rs` has the directories above the exports. `operation.rs` and `status.rs` have numbers with
+//! `clients.rs`: clients, sessions, slots and cached replies. `opens.rs`: opens. `locks.rs`, `range.rs`: locks and
+//! their ranges. `delegations.rs`: delegations. `back.rs`, `callbacks.rs`: the back channel of a session, and the
+//! delivery of its calls. `pseudo.rs`: the directories above the exports. `operation.rs`, `status.rs`: numbers with
 //! their names.
 
 pub(super) mod back;

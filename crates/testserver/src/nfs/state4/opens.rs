@@ -1,8 +1,8 @@
 //! Opens of clients (RFC 8881, 9 and 10), and states of all kinds: data and rules, without encoding.
 //!
-//! An open belongs to an owner and a file; locks belong to a lock owner and an open. Each has a state with
-//! a number in its state ID, and a version that counts its changes. `locks.rs` sets and releases locks,
-//! `delegations.rs` handles delegations.
+//! An open belongs to an owner and a file, and a lock to a lock owner and an open. Each has a state with a
+//! number, which is in its state ID, and a version, which counts its changes. `locks.rs` sets and releases
+//! locks, `delegations.rs` handles delegations.
 
 use super::range::Range;
 use super::status::Outcome;
@@ -11,7 +11,7 @@ use dyno_nfs::wire::FileHandle;
 pub(in crate::nfs) use dyno_nfs::wire::Stateid;
 use std::collections::{HashMap, HashSet};
 
-/// Limit of states of all clients together.
+/// Maximum number of states of all clients together.
 const MOST_STATES: usize = 1 << 20;
 
 pub(in crate::nfs) const READ: u32 = 1;
@@ -152,7 +152,8 @@ impl Opens {
         }
     }
 
-    /// Checks that no other open of the file denies the requested access, or has an access that the new open denies.
+    /// Checks that no other open of the file denies the requested access or has an access that the new open
+    /// denies.
     pub(in crate::nfs) fn may_open(
         &self,
         owner: &Owner,
@@ -254,7 +255,7 @@ impl Opens {
         Ok(())
     }
 
-    /// Checks that a file may be written or read with a state ID.
+    /// Checks that a state ID permits writing or reading a file.
     pub(in crate::nfs) fn may_use(
         &self,
         client: u64,

@@ -9,7 +9,7 @@ const NO_EXPORT: u32 = u32::MAX;
 const HANDLE_BYTES: usize = 16;
 const MODE: u32 = 0o555;
 
-/// Target of a name.
+/// What a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) enum Step {
     Directory(usize),
@@ -31,7 +31,7 @@ pub(in crate::nfs) struct Pseudo {
 }
 
 impl Pseudo {
-    /// Creates the directories. `server` differs for each start of a server.
+    /// Creates the directories. `server` differs between starts of a server.
     pub(in crate::nfs) fn new<'a>(server: u64, made: Time, exports: impl Iterator<Item = &'a str>) -> Self {
         let mut tree = Self {
             server,
@@ -52,7 +52,7 @@ impl Pseudo {
                         at = below;
                     }
                     (Some(Step::Directory(below)), Some(_)) => at = below,
-                    // The export is below or above another export, so it can be reached only with NFSv3.
+                    // The export is below or above another one, so only NFSv3 can reach it.
                     _ => break,
                 }
             }
@@ -79,7 +79,7 @@ impl Pseudo {
         FileHandle::of(&bytes).ok_or_else(|| Status::ServerFault.into())
     }
 
-    /// Returns the directory of a handle; None if the handle is not from this tree.
+    /// Returns the directory of a handle, or None if the handle is not from this tree.
     pub(in crate::nfs) fn find(&self, handle: &FileHandle) -> Option<usize> {
         let bytes: [u8; HANDLE_BYTES] = handle.as_bytes().try_into().ok()?;
         let of_tree = bytes[..8] == self.server.to_be_bytes() && bytes[8..12] == NO_EXPORT.to_be_bytes();
@@ -95,7 +95,7 @@ impl Pseudo {
             .map(|(_, step)| *step)
     }
 
-    /// Returns the parent directory; None for the root.
+    /// Returns the parent directory, or None for the root.
     pub(in crate::nfs) fn parent(&self, at: usize) -> Option<usize> {
         (at != 0).then(|| self.directories[at].parent)
     }

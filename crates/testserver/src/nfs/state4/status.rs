@@ -7,7 +7,6 @@ use dyno_nfs::wire::Malformed;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::nfs) struct Refused4(pub(in crate::nfs) u32);
 
-/// Result of an operation.
 pub(in crate::nfs) type Outcome<T = ()> = Result<T, Refused4>;
 
 // Statuses without a name in `dyno-nfs`.

@@ -13,7 +13,7 @@ use dyno_nfs::wire::{
 const MOST_VALUE_BYTES: usize = 4096;
 const MOST_OWNER_BYTES: usize = 1024;
 
-/// All attributes but those that can only be set.
+/// All attributes that can be read.
 const TOLD: Bitmap = Bitmap::of(&ALL).without(Bitmap::of(&[SET_TIME_ACCESS, SET_TIME_MODIFY]));
 /// Attributes that can be set.
 const SETTABLE: Bitmap = Bitmap::of(&[SIZE, MODE, OWNER, GROUP, SET_TIME_ACCESS, SET_TIME_MODIFY]);
@@ -43,7 +43,7 @@ pub(super) struct Told {
     pub(super) max_transfer_bytes: u32,
 }
 
-/// Returns a number that grows with every change.
+/// Returns a number that increases with every change.
 pub(super) fn change(attributes: &Attributes3) -> u64 {
     u64::from(attributes.changed.0) << 32 | u64::from(attributes.changed.1)
 }
@@ -152,7 +152,7 @@ fn parse_time(reader: &mut Reader<'_>) -> Outcome<SetTime> {
     }
 }
 
-/// Parses the attributes to set. Also returns their bitmap.
+/// Parses the attributes to set. Also returns the bitmap of these attributes.
 pub(super) fn parse_set(reader: &mut Reader<'_>) -> Outcome<(SetAttributes, Bitmap)> {
     let (which, _) = Bitmap::parse_known(reader)?;
     let mut values = Reader::new(reader.opaque(MOST_VALUE_BYTES)?);

@@ -1,5 +1,5 @@
-//! Executes a compound, operation by operation (RFC 8881, 2.10 and 16.2): the current file, the session's
-//! slot, and the table of operations.
+//! Executes a compound, operation by operation (RFC 8881, 2.10 and 16.2): tracks the current file and the session's
+//! slot, and dispatches operations.
 
 use crate::nfs::fault::Kind;
 use crate::nfs::host::Host;
@@ -44,7 +44,6 @@ pub(super) struct InSlot {
 pub(super) struct Compound<'a> {
     pub(super) host: &'a Host,
     pub(super) asked: Asked,
-    /// The connection of the request.
     pub(super) connection: &'a Arc<ConnectionHandle>,
     pub(super) now_ns: u64,
     pub(super) in_slot: Option<InSlot>,
@@ -63,8 +62,9 @@ pub(super) struct Compound<'a> {
     start: usize,
 }
 
-/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the operation by
-/// which the compound is counted. None: there is no reply yet, and the compound must be executed again.
+/// Executes the compound in a record, whose arguments are `arguments`, and appends the reply. Returns the
+/// operation as which the compound is counted, or None if there is no reply yet and the compound must be
+/// executed again.
 pub(in crate::nfs) fn answer_compound(
     (host, connection): (&Host, &Arc<ConnectionHandle>),
     asked: Asked,
@@ -176,7 +176,8 @@ impl Compound<'_> {
         }
     }
 
-    /// Executes one operation. Returns the reply to the whole compound if it is cached from an earlier transmission.
+    /// Executes one operation. If an earlier transmission of the compound was executed, returns the cached
+    /// reply to it.
     fn next(
         &mut self,
         number: u32,
@@ -269,7 +270,7 @@ impl Compound<'_> {
         let id = parse_session(reader)?;
         let (number, slot, highest) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let keeps = reader.bool()?;
-        // Digest only the operations and the caller, because the rest of a retransmission may differ.
+        // Digest only the operations and the caller, because a retransmission may differ elsewhere.
         let said = &self.arguments[reader.position().min(self.arguments.len())..];
         let caller = (self.asked.caller.uid, self.asked.caller.gid);
         let digest = self

@@ -5,9 +5,9 @@ use crate::nfs::state4::status::Outcome;
 use dyno_files::Stability;
 use dyno_nfs::wire::{Reader, Stateid, Writer, Xdr};
 
-/// Upper bound on the length of data, which no record reaches.
+/// Upper bound on the length of data. No record reaches it.
 const MOST_DATA_BYTES: usize = 2 << 20;
-/// Size of a READ result around its data: end-of-file flag, length and padding.
+/// Size of a READ result except its data: end-of-file flag, length and padding.
 const AROUND_DATA_BYTES: usize = 16;
 
 impl Compound<'_> {

@@ -19,7 +19,7 @@ const MOST_LISTING_BYTES: usize = 1 << 20;
 /// Size of a listing without its entries and its status: the verifier (8 bytes), the end of the list, and the
 /// end-of-file flag (4 each).
 const AROUND_LISTING_BYTES: usize = 16;
-/// Start of the file IDs of exports in their parent directories, far above the IDs of files.
+/// First file ID of exports in their parent directories, far above the IDs of files.
 const EXPORT_IDS: u64 = 1 << 62;
 const EXECUTABLE: u32 = 0o111;
 const RIGHTS_OF_DIRECTORY: u32 = 0x1f;
@@ -28,7 +28,7 @@ const RIGHT_TO_EXECUTE: u32 = 0x20;
 const RIGHTS_TO_READ: u32 = 0x03;
 
 impl Compound<'_> {
-    /// Returns the locked export of a file, and the file.
+    /// Locks the export of a file. Returns it and the file's slot.
     pub(super) fn volume(&self, file: &FileHandle) -> Outcome<(MutexGuard<'_, Volume>, usize)> {
         let Some(export) = self.host.export_of(file) else {
             return Err(match self.host.pseudo.find(file) {
@@ -92,7 +92,8 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Handles SECINFO: only AUTH_SYS is available. The operation consumes the current file (RFC 8881, 2.6.3.1.1.8).
+    /// Handles SECINFO: only AUTH_SYS is available. SECINFO consumes the current file (RFC 8881,
+    /// 2.6.3.1.1.8).
     pub(super) fn security_of_name(&mut self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Outcome {
         let name = parse_name(reader)?;
         let at = self.file()?;
@@ -172,7 +173,7 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// Handles VERIFY and NVERIFY: checks whether attributes have the client's values.
+    /// Handles VERIFY and NVERIFY: checks whether attributes have the values that the client sent.
     pub(super) fn verify(&mut self, reader: &mut Reader<'_>, same: bool) -> Outcome {
         let (asked, _) = Bitmap::parse_known(reader)?;
         let theirs = reader.opaque(MOST_PATH_BYTES)?;
@@ -264,7 +265,7 @@ impl Compound<'_> {
             .files
             .rename(from_at, from, to_at, to)
             .map_err(|refused| match refused {
-                // NFSv4 has one status for an existing name and for a directory that is not empty.
+                // NFSv4 uses one status for an existing name and for a directory that is not empty.
                 Refused(Status::NotEmpty) => Refused(Status::Exist),
                 other => other,
             })?;
@@ -380,7 +381,7 @@ impl Compound<'_> {
     }
 }
 
-/// A listing while it is written.
+/// A listing that is being written.
 struct Listing {
     asked: Bitmap,
     begin: usize,
@@ -403,7 +404,7 @@ impl Listing {
     }
 }
 
-/// Returns the attributes of a directory; refuses anything else.
+/// Returns the attributes of a directory. Refuses anything else.
 fn in_directory(volume: &Volume, slot: usize) -> Outcome<Attributes3> {
     let attributes = volume.attributes(slot);
     match attributes.kind {

@@ -19,7 +19,7 @@ const CONFIRMED: u32 = 0x8000_0000;
 const NO_PNFS: u32 = 0x0001_0000;
 const MOST_OPERATIONS: u32 = 64;
 const MOST_KEPT_BYTES: u32 = 8192;
-/// Minimum size of a request and of a reply. A session with a smaller size is refused.
+/// Minimum size of a request and of a reply. A session with a smaller maximum is refused.
 const LEAST_BYTES: u32 = 1024;
 /// Upper bound on the size of a READ or WRITE message without its data.
 const AROUND_BYTES: u32 = 8192;
@@ -94,7 +94,8 @@ impl Compound<'_> {
         writer.u64(known.client).u32(known.next);
         writer.u32(NO_PNFS | if known.confirmed { CONFIRMED } else { 0 });
         writer.u32(0); // no protection
-                       // The server's own owner and scope, because no other server has the same files.
+                       // The server's own name is its owner and scope, because no other server has the same
+                       // files.
         let name = format!("serverdyno {:016x}", self.host.server);
         writer
             .u64(0)

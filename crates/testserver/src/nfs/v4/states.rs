@@ -18,7 +18,7 @@ use std::sync::MutexGuard;
 
 const MOST_OWNER_BYTES: usize = 1024;
 const ACCESS: u32 = 3;
-/// Bits of the share access that state which delegation the client wants.
+/// Bits of the share access that tell which delegation the client wants.
 const WISHES: u32 = 0x0003_ff00;
 const NOT_WANTED: [u32; 2] = [0x0400, 0x0500];
 const READ: u32 = 1;
@@ -40,7 +40,7 @@ enum Claim<'a> {
     Name(&'a [u8]),
     Previous,
     File,
-    /// By the client's delegation, with a name if there is one.
+    /// By the client's delegation, with the file's name if there is one.
     Delegation(Stateid, Option<&'a [u8]>),
 }
 
@@ -106,7 +106,7 @@ fn need_file(attributes: &Attributes3) -> Outcome {
 }
 
 impl<'a> Compound<'a> {
-    /// Returns the state ID for which the special value `CURRENT` stands. Returns any other state ID unchanged.
+    /// Returns the current state ID if `stateid` is the special value for it, otherwise `stateid` itself.
     pub(super) fn resolved(&self, stateid: Stateid) -> Outcome<Stateid> {
         match stateid == Stateid::CURRENT {
             true => self.stateid.ok_or_else(|| Status4::BadStateid.into()),
@@ -178,8 +178,7 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Returns the file whose delegations conflict with an open that writes, denies reading or truncates. None: there
-    /// is no conflict.
+    /// Returns the file whose delegations conflict with an open that writes, denies reading or truncates, or None.
     fn in_question(
         &self,
         at: &FileHandle,
@@ -201,7 +200,7 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// Recalls delegations that conflict with a change of a file.
+    /// Recalls delegations that conflict with a change to a file.
     pub(super) fn make_way(&mut self, file: FileHandle) -> Outcome<Option<MutexGuard<'a, Clients>>> {
         self.make_way_of(|_| [Some(file), None])
     }
@@ -225,8 +224,8 @@ impl<'a> Compound<'a> {
         Ok(())
     }
 
-    /// Finds or creates a file. Returns the file, its directory's change attribute before and after, and the attributes
-    /// that were set.
+    /// Finds or creates a file. Returns the file, the directory's change attribute before and after, and the
+    /// attributes that were set.
     fn open_name(
         &self,
         at: &FileHandle,
@@ -241,7 +240,7 @@ impl<'a> Compound<'a> {
         }
         let there = volume.files.look_up(directory, name).ok();
         if let Some(slot) = there {
-            // Only a file that may be opened is truncated.
+            // Truncate a file only if it may be opened.
             let file = volume.handle(slot)?;
             let attributes = volume.attributes(slot);
             match how {

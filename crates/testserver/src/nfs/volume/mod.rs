@@ -1,7 +1,7 @@
 //! One export: its files, their handles, and the duplicate request cache.
 //!
-//! All threads of the server use a volume under a lock. The handle of a file is unique among all files of
-//! this server and of its earlier and later starts.
+//! All threads of the server use a volume under a lock. A file's handle is unique across all files and starts
+//! of the server.
 
 mod files;
 mod parts;
@@ -53,7 +53,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// Creates a volume. `server` differs for each start of a server. `number` is the index of the export.
+    /// Creates a volume. `server` differs between starts of a server. `number` is the index of the export.
     pub(crate) fn new(server: u64, number: u32, files: Files) -> Self {
         Self {
             export: ExportName { server, number },

@@ -1,4 +1,4 @@
-//! Types for the files of an export: callers, objects to create, listing entries, refusals.
+//! Types for the files of an export: callers, objects to create, listing entries and refusals.
 
 use dyno_nfs::status::Status;
 use dyno_nfs::wire::Attributes3;
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
 pub(crate) enum Made<'a> {
     Directory,
     SymbolicLink(&'a [u8]),
-    /// Type of the object (`ftype3`), and for a device its major and minor number.
+    /// Type of the object (`ftype3`). For a device, also its major and minor numbers.
     Special(u32, (u32, u32)),
 }
 

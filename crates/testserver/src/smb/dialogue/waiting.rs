@@ -54,7 +54,7 @@ impl Dialogue {
             let credits = self.credits.grant(request.credits);
             self.say(request, &chain, credits, Status::PENDING, out)?;
         }
-        // Requests wait for locks and changes without a limit, but for breaks only this long.
+        // Requests wait without limit for locks and changes, but for breaks only this long.
         let patience_ns = self.host.options.break_timeout_ns;
         let deadline_ns = moment.ns.saturating_add(patience_ns);
         self.parked.push(Parked {
@@ -103,7 +103,7 @@ impl Dialogue {
             true => parked.async_id == request.async_id,
             false => parked.message_id == request.message_id,
         };
-        // A request that has been answered meanwhile is no longer parked, and gets no further answer.
+        // A request that was answered meanwhile is no longer parked, and gets no further answer.
         let Some(place) = self.parked.iter().position(is_it) else {
             return;
         };
@@ -115,11 +115,11 @@ impl Dialogue {
             sealed: chain.sealed.and(parked.chain.sealed),
             ..parked.chain
         };
-        // Ignore a failure to encrypt: it will recur with the next message, which then closes the connection.
+        // Ignore a failure to encrypt. It will recur with the next message, and then close the connection.
         let _ = self.say(&cancelled, &chain, 0, Status::CANCELLED, out);
     }
 
-    /// Handles a notice of another connection, and appends the resulting messages.
+    /// Handles a notice from another connection, and appends the resulting messages.
     pub(crate) fn take_notice(
         &mut self,
         notice: Notice,

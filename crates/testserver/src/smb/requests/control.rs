@@ -1,5 +1,5 @@
-//! IOCTL on open files: object IDs (MS-FSCC 2.3.1) and server-side copy (MS-SMB2 2.2.31.1, 3.3.5.15.5, 3.3.5.15.6). In
-//! a copy, a key identifies the source, and the file of the request is the destination of each range.
+//! IOCTL on open files: object IDs (MS-FSCC 2.3.1) and server-side copy (MS-SMB2 2.2.31.1, 3.3.5.15.5,
+//! 3.3.5.15.6). In a copy, a key identifies the source file. The file of the request is the destination.
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{slice, u32_at, u64_at, Put};
@@ -27,7 +27,7 @@ const KEY_ANSWER_BYTES: u32 = 32;
 const HEAD_BYTES: usize = 32;
 const CHUNK_BYTES: usize = 24;
 const COUNTS_BYTES: u32 = 12;
-/// Limits per copy request: those of Windows (MS-SMB2 3.3.3).
+/// Limits of a copy request, as in Windows (MS-SMB2 3.3.3).
 const MOST_CHUNKS: u32 = 256;
 const MOST_CHUNK_BYTES: u32 = 1 << 20;
 const MOST_COPY_BYTES: u32 = 16 << 20;
@@ -53,8 +53,8 @@ pub(super) fn control(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8
     }
 }
 
-/// Returns the object IDs: that of the file, that of the volume, and again that of the file as its birth ID, because
-/// the file was never moved. There is no domain ID.
+/// Appends the object IDs of the file, of the volume, and of the file again as its birth ID, because the file
+/// was never moved. There is no domain ID.
 fn object_id(asking: &Asking<'_>, number: u64, room: u32, out: &mut Vec<u8>) -> Result<Status, Status> {
     if room < OBJECT_ID_BYTES {
         return Err(Status::INVALID_PARAMETER);
@@ -74,7 +74,7 @@ fn resume_key(part: &[u8], file: FileId, room: u32, out: &mut Vec<u8>) -> Result
     write_control(part, out, |out| {
         out.u64(file.0 as u64);
         out.u64(file.1);
-        // The rest of the key, and an empty context with its length.
+        // Append the rest of the key, and an empty context with its length.
         out.zeros(KEY_ANSWER_BYTES as usize - 16);
     })?;
     Ok(Status::SUCCESS)

@@ -11,7 +11,7 @@ use dyno_smb::wire::Dialect;
 
 const LEASE_LEVEL: u8 = 0xff;
 const MOST_CONTEXTS: usize = 32;
-/// Size of a lease context in version 2, which ends with the epoch.
+/// Size of a version 2 lease context, which ends with the epoch.
 const LEASE_BYTES: usize = 52;
 const LAST_IMPERSONATION: u32 = 3;
 const LEASE_BREAKING: u32 = 2;
@@ -21,7 +21,6 @@ const PERSISTENT: u32 = 2;
 const PARENT_KEY_SET: u32 = 4;
 const LEASE_STATES: u32 = 7;
 
-/// Parsed contexts.
 #[derive(Default)]
 struct Contexts {
     /// Key, state, and the epoch of a lease in version 2.
@@ -30,12 +29,12 @@ struct Contexts {
     parent: Option<u128>,
     maximal_access: bool,
     number: bool,
-    /// Whether an earlier version of the file is requested. The server has none.
+    /// Whether an earlier version of the file is requested, which the server never has.
     from_the_past: bool,
     durable: Option<Durable>,
 }
 
-/// Durability that an open requests, or reconnects to.
+/// Durability that an open requests, or the durable open to which it reconnects.
 #[derive(Debug, Clone, Copy)]
 enum Durable {
     /// Makes the open durable. `persistent`: the open also survives a restart of the server. Only version 2 of the
@@ -79,7 +78,7 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     let name_bytes = usize::from(u16_at(part, BODY + 46)?);
     let path = units(slice(part, usize::from(u16_at(part, BODY + 44)?), name_bytes)?)?;
     let contexts = read_contexts(part)?;
-    // The other parameters of a reconnect are ignored.
+    // Ignore the other parameters of a reconnect.
     if let Some(Durable::ComeBack { file, create_guid }) = contexts.durable {
         let name = KeptName {
             client_guid: asking.client_guid,
@@ -137,8 +136,8 @@ pub(super) fn create(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>
     Ok(Status::SUCCESS)
 }
 
-/// Makes an open durable if durability is requested and allowed. Returns the timeout in milliseconds, and whether the
-/// handle is persistent.
+/// Makes an open durable if durability is requested and allowed. Returns the timeout in milliseconds and
+/// whether the handle is persistent.
 fn keep(
     asking: &Asking<'_>,
     volume: &mut Volume,
@@ -308,7 +307,7 @@ fn write(opened: &Opened, contexts: &Contexts, kept: Option<(u32, bool)>, out: &
     }
 }
 
-/// Returns the data of a lease context. `parent`: the key of the parent directory's lease in the request.
+/// Returns the data of a lease context. `parent`: the lease key of the parent directory in the request.
 fn lease_data(lease: &Granted, parent: Option<u128>) -> Vec<u8> {
     let mut data = lease.key.to_le_bytes().to_vec();
     data.u32(u32::from(lease.state));

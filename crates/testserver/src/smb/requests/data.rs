@@ -100,7 +100,7 @@ struct Element {
     flags: u32,
 }
 
-/// Locks all ranges or none, or releases ranges up to the first failure. The first element says which.
+/// Locks all ranges or none, or releases ranges up to the first failure, depending on the first element.
 pub(super) fn lock(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>) -> Result<Status, Stop> {
     let part = asking.part;
     let open = asking.file(volume, 8)?;

@@ -93,7 +93,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes an entry if it fits completely. Returns whether the entry was written.
+    /// Writes an entry if it fits completely. Returns whether it did.
     fn entry(&mut self, entry: Entry<'_>) -> bool {
         if self.single && self.last.is_some() {
             return false;
@@ -141,8 +141,8 @@ impl Writer<'_> {
             out.u32(0); // Size of extended attributes.
         }
         match self.form {
-            // There is no short name, so its length, a reserved byte and its 24 bytes are zero. Two more bytes precede
-            // a file ID.
+            // There is no short name: its length, a reserved byte and its 24 bytes are zero. Two more bytes
+            // precede a file ID.
             Form::Both => out.zeros(26),
             Form::IdBoth => {
                 out.zeros(28);

@@ -26,8 +26,8 @@ pub(super) fn query(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     out.u16(HEADER_BYTES as u16 + 8);
     out.u32(0);
     let value_at = out.len();
-    // Only a name at the end may be truncated. Everything before it must fit, in multiples of eight bytes
-    // (MS-FSA 2.1.5.12).
+    // Only a name at the end may be truncated. Everything before it must fit, rounded up to a multiple of
+    // eight bytes (MS-FSA 2.1.5.12).
     let fixed_bytes = match kind {
         OF_FILE => of_file(class, volume, open, out)?,
         OF_FILE_SYSTEM => of_file_system(class, volume, out)?,
@@ -46,7 +46,7 @@ pub(super) fn query(asking: &Asking<'_>, volume: &mut Volume, out: &mut Vec<u8>)
     Ok(status)
 }
 
-/// Appends the information, and returns the number of bytes that must fit.
+/// Appends the information. Returns the number of bytes that must fit.
 fn of_file(class: u8, volume: &Volume, open: usize, out: &mut Vec<u8>) -> Result<u32, Status> {
     let facts = volume.facts(open);
     let start = out.len();
@@ -103,7 +103,7 @@ fn standard(facts: &Facts, out: &mut Vec<u8>) {
     out.u16(0);
 }
 
-/// Appends the path after its length. Returns `fixed_bytes`, the number of bytes that must fit.
+/// Appends the path, preceded by its length. Returns the number of bytes that must fit, `fixed_bytes`.
 fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u32 {
     let path = volume.path(open);
     out.u32(length(2 * path.len()));
@@ -111,7 +111,7 @@ fn path(volume: &Volume, open: usize, out: &mut Vec<u8>, fixed_bytes: u32) -> u3
     fixed_bytes
 }
 
-/// Appends the short name. A name that is short enough is its own short name; other names have none.
+/// Appends the short name. A name that is short enough is its own short name. Other names have none.
 fn short_name(name: &[u16], out: &mut Vec<u8>) -> Result<(), Status> {
     let mut parts = name.splitn(2, |unit| *unit == u16::from(b'.'));
     let units = |part: Option<&[u16]>| part.map_or(0, <[u16]>::len);

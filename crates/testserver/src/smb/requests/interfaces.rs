@@ -1,5 +1,5 @@
 //! FSCTL_QUERY_NETWORK_INTERFACE_INFO (MS-SMB2 2.2.32.5, 3.3.5.15.11): tells a client the address for further
-//! connections. This is always the address that the client already uses.
+//! connections. It is always the address that the client already uses.
 
 use super::BODY;
 use crate::smb::bytes::{u32_at, Put};

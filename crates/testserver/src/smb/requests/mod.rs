@@ -64,7 +64,7 @@ impl Asking<'_> {
         Ok(open)
     }
 
-    /// Like `file`, but for a change: refuses a late request from a connection that the client has given up.
+    /// Like `file`, but for a change: refuses a late request from a connection that the client has abandoned.
     fn file_to_change(&self, volume: &mut Volume, offset: usize) -> Result<usize, Status> {
         let open = self.file(volume, offset)?;
         if self.dialect >= Dialect::Smb300 {
@@ -73,8 +73,8 @@ impl Asking<'_> {
         Ok(open)
     }
 
-    /// Returns whether a client may repeat a lock over another connection, marked by its lock sequence
-    /// (MS-SMB2 3.3.5.14).
+    /// Returns whether the client may repeat a lock request over another connection, as marked by its lock
+    /// sequence (MS-SMB2 3.3.5.14).
     fn may_repeat(&self, volume: &Volume, open: usize) -> bool {
         self.has_channels || (self.dialect >= Dialect::Smb210 && volume.is_kept(open))
     }

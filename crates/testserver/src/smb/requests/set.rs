@@ -1,4 +1,4 @@
-//! SET_INFO (MS-SMB2 2.2.39, 3.3.5.21) for files: times and attributes, name, deletion, size.
+//! SET_INFO (MS-SMB2 2.2.39, 3.3.5.21) for files: times and attributes, name, deletion and size.
 
 use super::{Asking, BODY};
 use crate::smb::bytes::{slice, u16_at, u32_at, u64_at, u8_at, units, Put};

@@ -14,14 +14,14 @@ use crate::smb::status::Status;
 const KEPT_MS: u32 = 60_000;
 /// Maximum timeout, as in Windows and Samba.
 const KEPT_MOST_MS: u32 = 300_000;
-/// Difference from which a channel sequence counts as older, because the counter wraps. Writes and attribute changes
+/// Difference from which a channel sequence counts as older (the counter wraps). Writes and attribute changes
 /// with an older sequence are refused.
 const OLDER: u16 = 0x8000;
 
 /// Placeholder for the connection of an open that has lost its connection.
 const NOBODY: ConnectionId = ConnectionId { thread: 0, serial: 0 };
 
-/// Names by which the owner reconnects to an open.
+/// Values by which the owner reconnects to an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeptName {
     pub(crate) client_guid: u128,
@@ -205,7 +205,7 @@ impl Volume {
         }
     }
 
-    /// Closes opens without a connection whose cached data becomes invalid by a change of `node`.
+    /// Closes opens without a connection whose cached data becomes invalid through a change of `node`.
     pub(super) fn close_outdated(&mut self, node: usize, own: Own, keep: u8, moment: Moment) {
         for open in self.nodes[node].opens.clone() {
             if self.is_left(open) && own != self.own(open) && self.held(open).state & !keep != 0 {
@@ -367,7 +367,7 @@ mod tests {
             } else {
                 Ok(())
             };
-            // Reads are allowed, and don't update the sequence.
+            // Reads are allowed, and do not change the sequence.
             if is_refused {
                 assert_eq!(volume.check_channel_sequence(index, sequence, false), Ok(()));
             }

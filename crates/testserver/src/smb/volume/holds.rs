@@ -26,7 +26,7 @@ pub(crate) struct Breaking {
     since_ns: u64,
 }
 
-/// Caching that one holder has.
+/// Caching that one holder may do.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Held {
     pub(crate) state: u8,
@@ -44,14 +44,14 @@ pub(crate) enum Hold {
 /// Client GUID and key of a lease.
 pub(crate) type LeaseName = (u128, u128);
 
-/// A lease, which lives as long as one of its opens.
+/// A lease, which exists as long as one of its opens.
 #[derive(Debug)]
 pub(crate) struct Lease {
     /// Client GUID and key.
     pub(crate) name: LeaseName,
     pub(crate) node: usize,
     pub(crate) held: Held,
-    /// Number of changes of the lease, starting from the client's value. Only in version 2 (`second_form`).
+    /// Number of changes of the lease, counted from the client's value. Only in version 2 (`second_form`).
     pub(crate) epoch: u16,
     pub(crate) second_form: bool,
     pub(crate) opens: u32,
@@ -73,7 +73,7 @@ impl Lease {
     }
 }
 
-/// Returns the nearest valid state at or below `state`: W and H require R (MS-SMB2 2.2.13.2.8).
+/// Returns the largest valid state within `state`: W and H require R (MS-SMB2 2.2.13.2.8).
 fn sensible(state: u8) -> u8 {
     if state & READ == 0 {
         caching::NONE
@@ -135,7 +135,7 @@ impl Held {
     }
 }
 
-/// A lease, as the response to CREATE reports it.
+/// A lease, as reported in the response to CREATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) key: u128,
@@ -168,8 +168,8 @@ impl Volume {
         let (step, notice) = match &mut holder.hold {
             Hold::None => return false,
             Hold::Oplock(held) => {
-                // A change by the holder itself also breaks level II (MS-FSA 2.1.4.12), because the server can't know
-                // whether the change came from the holder's cache.
+                // A change by the holder itself also breaks level II (MS-FSA 2.1.4.12), because the server
+                // can't tell whether the change came from the holder's cache.
                 let is_own = own == Own::Open(open);
                 if is_own && (held.state & !READ != 0 || keep & READ != 0) {
                     return false;
@@ -207,8 +207,9 @@ impl Volume {
         }
     }
 
-    /// Breaks the leases of a changed directory, except `by`, the lease of the client that made the change (MS-FSA
-    /// 2.1.4.12: the parent's oplock). As with a changed file, no acknowledgement is awaited.
+    /// Breaks the leases of a changed directory, except `by`, the lease of the client that made the change
+    /// (MS-FSA 2.1.4.12: the parent's oplock). As with a changed file, the server waits for no
+    /// acknowledgement.
     pub(super) fn take_directory_away(&mut self, directory: usize, by: Option<LeaseName>, moment: Moment) {
         if matches!(self.fault, Some(Kind::NoBreaks | Kind::NoDirectoryBreaks)) {
             return;

@@ -1,4 +1,4 @@
-//! Listing of a directory, name by name, from the end of the previous response.
+//! Lists a directory, name by name, from the end of the previous response.
 
 use super::names::{Key, Pattern};
 use super::node::Facts;
@@ -6,7 +6,7 @@ use super::Volume;
 use crate::smb::status::Status;
 use std::ops::Bound;
 
-/// Position of a listing.
+/// Position in a listing.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
     /// Pattern of the first request, which applies until the listing restarts.

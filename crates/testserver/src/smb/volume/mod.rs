@@ -1,7 +1,7 @@
-//! One share: a tree of files in memory, their opens and their caching. The code is independent of messages.
+//! One share: a tree of files in memory, with their opens and caching. The code is independent of messages.
 //!
-//! All threads of the server use a volume under a lock. It collects notices to other connections (breaks,
-//! and retries of waiting requests), which the holder of the lock delivers.
+//! All threads of the server use a volume under a lock. It collects notices to other connections (breaks, and
+//! retries of waiting requests), which the holder of the lock delivers.
 
 mod durable;
 pub(crate) mod holds;
@@ -46,7 +46,7 @@ pub(crate) struct Waiter {
     pub(crate) async_id: u64,
 }
 
-/// ID of an open file for clients: its index, and a unique serial.
+/// ID of an open file in messages: its index, and a unique serial.
 pub(crate) type FileId = (usize, u64);
 
 /// A notice to another connection.
@@ -114,7 +114,7 @@ pub(crate) struct Open {
     locked: Vec<LockSequence>,
 }
 
-/// Files of a share.
+/// The files of a share.
 #[derive(Debug)]
 pub(crate) struct Volume {
     nodes: Slab<Node>,
@@ -125,7 +125,6 @@ pub(crate) struct Volume {
     serial: u64,
     space: Arc<Space>,
     break_timeout_ns: u64,
-    /// Fault to inject.
     fault: Option<Kind>,
     /// Notices with their recipients.
     pub(crate) notices: Vec<(ConnectionId, Notice)>,
@@ -154,7 +153,6 @@ impl Volume {
         self.serial
     }
 
-    /// Returns the number of open files.
     pub(crate) fn open_count(&self) -> usize {
         self.opens.len()
     }
@@ -228,7 +226,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Notifies all requests that wait for this file.
+    /// Notifies all requests that wait for the file.
     fn wake(&mut self, node: usize) {
         for waiter in self.nodes[node].waiters.drain(..) {
             let again = Notice::TryAgain {
@@ -290,7 +288,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Breaks the caching of others after a change. The change does not wait: caching beyond R was already
+    /// Breaks the caching of others after a change. The change need not wait, because caching beyond R was
     /// broken when the file was opened.
     fn changed(&mut self, open: usize, moment: Moment) {
         let node = self.opens[open].node;
@@ -301,7 +299,7 @@ impl Volume {
         }
     }
 
-    /// Checks only the rights: the files are in memory, so there is nothing to flush.
+    /// Checks only the rights. The files are in memory, so there is nothing to flush.
     pub(crate) fn flush(&self, open: usize) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA | right::APPEND)
     }
@@ -317,8 +315,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Truncates the file if the size is below the file's end. Does nothing otherwise, because space is not allocated
-    /// in advance.
+    /// Truncates the file if the size is below the file's end. Otherwise does nothing, because space is not
+    /// allocated in advance.
     pub(crate) fn set_allocation(&mut self, open: usize, bytes: u64, moment: Moment) -> Result<(), Status> {
         self.need(open, right::WRITE_DATA)?;
         if bytes < self.facts(open).end {
@@ -364,7 +362,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Marks a file for deletion with its last handle, or removes the mark.
+    /// Marks a file for deletion when its last handle is closed, or removes the mark.
     pub(crate) fn set_delete(
         &mut self,
         open: usize,
@@ -496,7 +494,7 @@ impl Volume {
         self.space.give(NODE_BYTES);
     }
 
-    /// Closes an open. Deletes a marked file with its last handle.
+    /// Closes an open. If it is the last handle of a file marked for deletion, deletes the file.
     pub(crate) fn close(&mut self, open: usize, moment: Moment) {
         self.let_go(open);
         let closed = self.opens.remove(open);

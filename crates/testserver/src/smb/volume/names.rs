@@ -1,4 +1,4 @@
-//! Names in UTF-16, case-preserving and case-insensitive, and patterns of names.
+//! Names in UTF-16, case-preserving and case-insensitive, and name patterns.
 
 use crate::smb::status::Status;
 
@@ -10,7 +10,7 @@ const MAX_NAME_UNITS: usize = 255;
 const BACKSLASH: u16 = b'\\' as u16;
 const DOT: u16 = b'.' as u16;
 
-/// Returns a name in capitals by the rules of Windows: every unit maps to a single unit.
+/// Returns a name in capitals by the rules of Windows, which map every unit to a single unit.
 pub(crate) fn folded(name: &[u16]) -> Key {
     name.iter().map(|unit| fold(*unit)).collect()
 }
@@ -72,14 +72,14 @@ impl Pattern {
         (!self.0.iter().any(wild)).then_some(&self.0)
     }
 
-    /// Returns whether a name in capitals matches (MS-FSA 2.1.4.4). Takes time proportional to the product
+    /// Returns whether a name in capitals matches (MS-FSA 2.1.4.4). The time is proportional to the product
     /// of both lengths, for any pattern.
     pub(crate) fn matches(&self, name: &[u16]) -> bool {
         if *self.0 == [u16::from(b'*')] {
             return true;
         }
         let last_dot = name.iter().rposition(|unit| *unit == DOT).unwrap_or(name.len());
-        // For each prefix of the name, this says whether the pattern so far matches it.
+        // For each prefix of the name: whether the pattern so far matches it.
         let mut reached = vec![false; name.len() + 1];
         reached[0] = true;
         for wanted in &self.0 {

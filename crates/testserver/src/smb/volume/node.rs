@@ -67,7 +67,8 @@ pub(crate) struct Node {
     pub(crate) locks: Vec<Lock>,
     pub(crate) delete_pending: bool,
     pub(crate) changes: Changes,
-    /// Requests to retry after an oplock, lease or lock on the file is released, or something in the directory changes.
+    /// Requests to retry when an oplock, lease or lock on the file is released, or something in the directory
+    /// changes.
     pub(crate) waiters: Vec<Waiter>,
 }
 

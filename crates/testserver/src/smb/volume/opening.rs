@@ -14,7 +14,7 @@ mod option {
     pub(super) const DIRECTORY: u32 = 0x0000_0001;
     pub(super) const NO_DIRECTORY: u32 = 0x0000_0040;
     pub(super) const DELETE_ON_CLOSE: u32 = 0x0000_1000;
-    /// Undefined bits.
+    /// Undefined bits of the options.
     pub(super) const UNKNOWN: u32 = 0xff00_0000;
     /// Tree connection, open by file ID, opportunistic filter (MS-SMB2 3.3.5.9).
     pub(super) const NOT_SUPPORTED: u32 = 0x0010_2080;
@@ -50,7 +50,7 @@ pub(crate) enum Asked {
         state: u8,
         /// Epoch of a lease in version 2.
         epoch: Option<u16>,
-        /// Whether directories may be leased, too.
+        /// Whether directories may also be leased.
         of_directories: bool,
     },
 }
@@ -122,7 +122,7 @@ impl Open {
 
 impl Volume {
     /// Returns whether an open of a directory prevents adding names to it: a rename opens the directory for
-    /// writing, sharing only reads and writes (MS-FSA 2.1.5.15.11).
+    /// writing and shares only reads and writes (MS-FSA 2.1.5.15.11).
     pub(super) fn refuses_names(&self, directory: usize) -> bool {
         let opens = &self.nodes[directory].opens;
         let conflicts =
@@ -130,7 +130,7 @@ impl Volume {
         opens.iter().any(conflicts)
     }
 
-    /// Opens or creates a file. If the open must wait until others have given up caching, `waiter` is retried
+    /// Opens or creates a file. If the open must wait until others stop caching, `waiter` is retried
     /// afterwards.
     pub(crate) fn open(
         &mut self,
@@ -277,8 +277,8 @@ impl Volume {
         }
     }
 
-    /// Checks that the sharing modes of existing opens and the new one are compatible. Clients that cache a handle are
-    /// first asked to close the handle.
+    /// Checks that the sharing modes of existing opens and the new one are compatible. Clients that cache a
+    /// handle are first asked to close it.
     fn check_sharing(
         &mut self,
         node: usize,

@@ -20,7 +20,7 @@ impl Lock {
     }
 }
 
-/// Returns whether a lock and a request have a byte in common.
+/// Returns whether a lock and a range overlap.
 fn touches(lock: &Lock, offset: u64, bytes: u64) -> bool {
     bytes > 0 && lock.bytes > 0 && lock.overlaps(offset, bytes)
 }
@@ -40,7 +40,7 @@ pub(super) fn hinders_writing(locks: &[Lock], open: usize, offset: u64, bytes: u
         .any(|lock| forbids(lock) && touches(lock, offset, bytes))
 }
 
-/// Identifies a repeated lock request (MS-SMB2 2.2.26), by a number at one of 64 indices.
+/// Identifies a repeated lock request (MS-SMB2 2.2.26) by a number and one of 64 indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockSequence {
     place: u32,
@@ -50,7 +50,7 @@ pub(crate) struct LockSequence {
 impl LockSequence {
     const PLACES: u32 = 64;
 
-    /// Returns None if the field is unused.
+    /// Parses the field. Returns None if it is unused.
     pub(crate) fn of(field: u32) -> Option<Self> {
         let (place, number) = (field >> 4, field & 0xf);
         (1..=Self::PLACES)
@@ -86,7 +86,8 @@ impl Volume {
             return Err(Status::INVALID_LOCK_RANGE.into());
         }
         let hinders = |other: &Lock| {
-            // A shared lock allows other shared locks, and an exclusive lock allows a shared lock of the same open.
+            // A shared lock permits other shared locks, and an exclusive lock permits a shared lock of the
+            // same open.
             let suits = !lock.exclusive && (!other.exclusive || other.open == lock.open);
             !suits && other.overlaps(lock.offset, lock.bytes)
         };
@@ -97,7 +98,7 @@ impl Volume {
             });
         }
         self.nodes[index].locks.push(lock);
-        // A caching client would not notice the lock.
+        // A client that caches would not notice the lock.
         if self.nodes[index].opens.len() > 1 || self.held(lock.open).state == caching::READ {
             let own = self.own(lock.open);
             let _ = self.take_away(index, own, caching::NONE, moment);

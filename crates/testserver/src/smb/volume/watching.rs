@@ -1,6 +1,6 @@
-//! Change notification (MS-FSA 2.1.5.11, 2.1.4.1): the watcher of a directory is told that something has changed, but
-//! not what, and then lists the directory again (MS-SMB2 3.3.4.4, STATUS_NOTIFY_ENUM_DIR). A change also breaks
-//! directory leases.
+//! Change notification (MS-FSA 2.1.5.11, 2.1.4.1): the watcher of a directory learns that something has
+//! changed, but not what, and must list the directory again (MS-SMB2 3.3.4.4, STATUS_NOTIFY_ENUM_DIR). A
+//! change also breaks directory leases.
 
 use super::{right, LeaseName, Moment, Volume, Waiter};
 use crate::smb::status::{Status, Stop};
@@ -58,7 +58,8 @@ impl Volume {
         }
     }
 
-    /// Waits for a change in an open directory since the last reported one. `below`: also in the directories below it.
+    /// Waits for a change in an open directory after the last reported one. `below`: whether to include the
+    /// directories below it.
     pub(crate) fn watch(
         &mut self,
         open: usize,

@@ -93,7 +93,7 @@ impl Client {
         self.response()
     }
 
-    /// Returns everything up to a regular end of the connection.
+    /// Returns everything until the connection ends normally.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.stream.read_to_end(&mut bytes).expect("an ordinary close");
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Sends one HTTP/1.1 GET that requests a close; returns the head and the rest.
+/// Sends one HTTP/1.1 GET with `Connection: close`. Returns the head and the rest.
 pub(crate) fn get_and_close(server: &Server) -> (Response, Vec<u8>) {
     let mut client = Client::of(server);
     client.send("GET /x HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Each fault does what its name says, and nothing else.
+//! Each fault does what its name says and nothing else.
 
 use super::client::{get_and_close, server_of, server_with_fault, Client, Response};
 use dyno_testserver::http::{faults, Documents, Options, Server, REQUEST_COUNT_PATH};
@@ -16,7 +16,7 @@ fn answer(fault: &str) -> (Response, Vec<u8>) {
     get_and_close(&server_with_fault(fault, BYTES))
 }
 
-/// Decodes the valid chunks; returns the body and the rest.
+/// Decodes the valid chunks. Returns the body and the rest.
 fn chunks(mut coded: &[u8]) -> (Vec<u8>, &[u8]) {
     let mut body = Vec::new();
     loop {

@@ -79,7 +79,7 @@ fn the_head_contains_the_date_and_the_server() {
         .is_some_and(|name| name.starts_with("serverdyno-reference/")));
 }
 
-/// Returns whether the connection answers a second time, and the connection option of the first answer.
+/// Returns whether the connection answers a second time, and the `Connection` header of the first answer.
 fn kept(request: &str) -> (bool, String) {
     let server = server_of(Documents::Fixed(10));
     let mut client = Client::of(&server);

@@ -1,4 +1,4 @@
-//! Hand-written NFSv4.1 calls: sessions and their slots, opens, locks, refusals and unusual requests.
+//! Handwritten NFSv4.1 calls: sessions and their slots, opens, locks, refusals and unusual requests.
 
 use super::raw::{server, Raw, EXPORT, OK};
 use dyno_nfs::status::{Status, Status4};
@@ -56,7 +56,7 @@ fn create_session(client: u64, number: u32) -> Vec<u8> {
     })
 }
 
-/// Returns PUTROOTFH and LOOKUP of the export.
+/// Returns the operations that lead to the export: PUTROOTFH and LOOKUP.
 pub fn to_export() -> [Vec<u8>; 2] {
     let name = EXPORT.trim_start_matches('/').as_bytes();
     [
@@ -98,7 +98,7 @@ struct Client<'a> {
     number: u32,
 }
 
-/// Sends a compound; returns its status, and its results after the tag.
+/// Sends a compound. Returns its status, and its results after the tag.
 pub fn ask(raw: &mut Raw, arguments: &[u8]) -> (u32, Vec<u8>) {
     let (body, results) = raw.call(NFS4, COMPOUND, arguments);
     assert!(matches!(body, Body::Accepted(_)), "{body:?}");
@@ -132,7 +132,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// Runs operations in the export; returns the status, and the results of the last operation after its
+    /// Runs operations in the export. Returns the status, and the results of the last operation after its
     /// status.
     fn ask(&mut self, operations: &[Vec<u8>]) -> (u32, Vec<u8>) {
         self.number += 1;
@@ -263,7 +263,7 @@ fn call(arguments: &[u8]) -> Vec<u8> {
     message.bytes()[4..].to_vec()
 }
 
-/// Returns various operations in the export.
+/// Returns lists of operations in the export, to follow `to_export`.
 fn tails() -> [Vec<Vec<u8>>; 5] {
     let read = bytes(|writer| {
         writer.u32(READ).bytes(&[0; 16]).u64(0).u32(u32::MAX);

@@ -1,4 +1,4 @@
-//! Hand-written UDP datagrams: an invalid call gets no answer and affects no one else, and NFSv4 is not
+//! Handwritten UDP datagrams: an invalid call gets no answer and affects nobody else, and NFSv4 is not
 //! available.
 
 use super::raw::EXPORT;

@@ -1,9 +1,10 @@
-//! This project's caching clients with delegations of a real server. No client reads data older than the rules allow.
-//! Writers over another version wait for recalls. No fault in the server's recalls makes a client wait forever.
+//! This project's caching clients with delegations of a real server. No client may read data older than the
+//! rules allow. Writers over another version must wait for recalls. No fault in the server's recalls may make
+//! a client wait forever.
 //!
-//! Acts run one after the other, and each write is flushed immediately, so that the server's contents are known. Every
-//! byte read must match the contents at some moment since the open, even if the cache did not send the open.
-//! PROPTEST_CASES lengthens the run.
+//! Acts run one after the other, and each write is flushed immediately, so that the server's contents are
+//! known. Every byte read must match the contents at some moment since the open, even if the cache did not
+//! send the open. PROPTEST_CASES lengthens the run.
 
 use super::raw::{url, Raw, EXPORT, OK};
 use dyno_files::{
@@ -184,13 +185,13 @@ impl User {
         };
         let (_, data) = self.call(read).await;
         assert_eq!(data.len(), 700);
-        // The client's own data may be in an older page.
+        // An older page may contain the client's own data.
         for (at, byte) in (offset as usize..).zip(&data) {
             self.check(file, since, "read", |state| state[at] == *byte);
         }
     }
 
-    /// Checks that the observation was true at some moment since the file was opened.
+    /// Checks that the observation was true at some moment after the file was opened.
     fn check(&self, file: usize, since: usize, what: &str, is_it: impl Fn(&[u8]) -> bool) {
         let mut stage = self.stage.borrow_mut();
         let states = &stage.states[file];
@@ -211,7 +212,7 @@ impl User {
 fn server(fault: Option<&str>) -> Server {
     let options = Options {
         fault: fault.map(|name| name.parse().expect("a fault")),
-        // Shorter than any time limit: with a fault, conflicting clients wait this long.
+        // Shorter than any time limit, because conflicting clients wait this long if there is a fault.
         delegations: Some(100 * MS),
         ..Options::on_loopback(EXPORT)
     };
@@ -238,7 +239,7 @@ fn session(target: &NfsTarget, executor: &Executor, number: u64) -> Session {
     target.session(executor, &dialer, EXPORT, number)
 }
 
-/// Runs a history on its own files; returns the errors, and adds the counts.
+/// Runs a history on its own files. Returns the errors, and adds the counts.
 fn played(
     server: &Server,
     history: u64,
@@ -303,7 +304,7 @@ fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// Runs some histories; returns the first error, and the total counts.
+/// Runs several histories. Returns the first error, and the total counts.
 fn histories(fault: Option<&str>, cases: u32) -> (Result<(), String>, BTreeMap<&'static str, u64>) {
     let server = server(fault);
     let counted = RefCell::new(BTreeMap::new());

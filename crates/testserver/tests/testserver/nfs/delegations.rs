@@ -1,4 +1,4 @@
-//! Hand-written calls for read delegations: who gets one, who is recalled, and what happens if one is not
+//! Handwritten calls for read delegations: who gets one, who must return one, and what happens if one is not
 //! returned.
 
 use super::compounds::{ask, bytes, compound, exchange_id, to_export, OPEN, SEQUENCE};
@@ -77,7 +77,7 @@ impl Called {
         }
     }
 
-    /// Returns the status flags of SEQUENCE, the status, and everything after SEQUENCE.
+    /// Runs operations. Returns the status flags of SEQUENCE, the status, and everything after SEQUENCE.
     fn ask(&mut self, operations: &[Vec<u8>]) -> (u32, u32, Vec<u8>) {
         self.number += 1;
         let sequence = bytes(|writer| {
@@ -90,7 +90,7 @@ impl Called {
         (flags, status, results[48..].to_vec())
     }
 
-    /// Opens the file; returns its delegation, if any.
+    /// Opens the file. Returns the delegation, if any.
     fn open(&mut self, access: u32) -> Result<Option<Delegated>, u32> {
         let open = bytes(|writer| {
             writer.u32(OPEN).u32(0).u32(access).u32(0).u64(0).opaque(b"me");
@@ -337,7 +337,7 @@ fn a_client_that_has_not_accepted_a_recall_is_asked_again() {
     let file = three.look_up(root, "file").expect("there");
     assert_eq!(write(&mut three, file), JUKEBOX);
     assert_eq!(one.recalled(1, JUKEBOX), delegated);
-    // The answer may still be on its way: a waiting client triggers the recall again.
+    // The answer may still be in transit. If so, a waiting client triggers the recall again.
     let again = std::thread::spawn(move || {
         let status = until_done(|| write(&mut three, file));
         (status, three)

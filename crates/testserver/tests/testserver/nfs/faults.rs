@@ -10,11 +10,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::thread;
 
-/// Time limits for faults that end, and for faults that never end.
+/// Time limits for faults that end and for faults that never end.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const SHORT_PATIENCE_NS: u64 = 700_000_000;
 
-/// Creates a file, writes it and reads it, as far as possible; returns the data read, or the failure.
+/// Creates a file, writes it and reads it, as far as possible. Returns the data read, or the failure.
 pub(super) async fn exercise(
     session: &mut Session,
     executor: &Executor,
@@ -66,8 +66,8 @@ async fn carried_out(session: &mut Session, call: &Call<'_>, read: &mut Vec<u8>)
     }
 }
 
-/// Returns the result of a session with a faulty server, and the number of replies that the server
-/// repeated.
+/// Returns the result of a session with a faulty server, and the number of replies that the server sent
+/// again.
 fn met(name: &str, version: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, u64) {
     let options = Options {
         fault: Some(name.parse().expect("a fault")),
@@ -91,8 +91,8 @@ fn met(name: &str, version: &str, patience_ns: u64) -> (Result<Vec<u8>, Fault>, 
     (met, server.replies_given_again())
 }
 
-/// Returns the expected result over NFSv4.1: look-ups on the path to the export are also affected, so the
-/// session does not even start.
+/// Returns the expected result over NFSv4.1. The fault also affects look-ups on the path to the export, so
+/// the session does not even start.
 fn by_version_4(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fault> {
     match name {
         "close" | "early-close" => Err(Fault::ClosedEarly),
@@ -101,7 +101,7 @@ fn by_version_4(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>,
     }
 }
 
-/// Returns the expected result over UDP: lost messages are sent again, invalid ones ignored, and there is
+/// Returns the expected result over UDP: lost messages are sent again, invalid ones are ignored, and there is
 /// no connection to close.
 fn over_udp(name: &str, outcome: &Result<Vec<u8>, Fault>) -> Result<Vec<u8>, Fault> {
     match name {
@@ -170,7 +170,7 @@ fn every_fault_has_the_expected_effect() {
 
 #[test]
 fn a_creation_whose_reply_was_lost_gets_the_cached_reply() {
-    // LOOKUP, then CREATE, which is executed without a reply.
+    // LOOKUP, then CREATE, which is executed but not answered.
     let (outcome, given_again) = met("lost-reply=2", "3", PATIENCE_NS);
     assert_eq!((outcome, given_again), (Ok(b"0123456789".to_vec()), 1));
 }

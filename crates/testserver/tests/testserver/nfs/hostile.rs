@@ -1,4 +1,5 @@
-//! Clients that violate the protocol: calls of every kind are sent with changed bytes, and the server keeps working.
+//! Clients that violate the protocol: calls of every kind are sent with changed bytes, and the server must
+//! keep working.
 
 use super::raw::{server, Raw, EXPORT};
 use dyno_files::Stability;
@@ -9,7 +10,7 @@ use dyno_nfs::wire::{
 use dyno_testserver::nfs::{After, Dialogue, Options};
 
 const ROUNDS: usize = 10_000;
-/// A READ may return 1 MiB; everything else is shorter.
+/// A READ may return 1 MiB. Everything else is shorter.
 const MOST_REPLY_BYTES: usize = (1 << 20) + 4096;
 
 fn credential() -> Credential {
@@ -133,7 +134,7 @@ fn every_call_is_answered_once_and_within_limits_whatever_it_contains() {
     let calls = calls(at);
     for _ in 0..ROUNDS {
         let mut record = calls[random(calls.len())].clone();
-        // Rarely change the header, because there is more to break after it, and rarely the handle, because it is
+        // Rarely change the header, because there is more to break after it, or the handle, because it is
         // secret.
         let first = [8, 64, 92][random(3)].min(record.len() - 1);
         for _ in 0..=random(3) {

@@ -1,4 +1,4 @@
-//! The reference NFS server with hand-written calls and this project's sessions. libnfs's tools and Linux's
+//! The reference NFS server with handwritten calls and this project's sessions. libnfs's tools and Linux's
 //! client are used by the Python tests and in `tools/`.
 
 mod compounds;

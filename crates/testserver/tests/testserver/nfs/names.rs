@@ -7,7 +7,7 @@ use dyno_nfs::wire::{
 };
 use std::collections::BTreeSet;
 
-/// Lists the names of a directory part by part; `meanwhile` runs between the parts.
+/// Lists the names of a directory part by part, and runs `meanwhile` between the parts.
 fn list(
     raw: &mut Raw,
     directory: FileHandle,

@@ -1,4 +1,5 @@
-//! A session obeys the rate limit in every request, and waits for the limit do not count toward its deadline.
+//! A session obeys the rate limit in every request, and time spent waiting for the limit does not count
+//! toward its deadline.
 
 use super::faults::exercise;
 use super::raw::{url, EXPORT, UDP, VERSIONS};
@@ -11,7 +12,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 const RATE_PER_S: u64 = 8;
-/// Less than the requests of one session take by this rate.
+/// Shorter than the requests of one session take at this rate.
 const PATIENCE_NS: u64 = 500_000_000;
 
 fn check(version: &str) {

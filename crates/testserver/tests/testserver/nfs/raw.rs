@@ -1,4 +1,4 @@
-//! Hand-written calls, one at a time.
+//! Handwritten calls, one at a time.
 
 use dyno_nfs::wire::{
     mount, parse, parse_mount, Attributes3, Body, Created, Credential, FileHandle, Found, How, Message,
@@ -75,7 +75,7 @@ impl Raw {
         self.socket.write_all(bytes).expect("it is taken");
     }
 
-    /// Returns the next record; None at the end of the connection.
+    /// Returns the next record, or None at the end of the connection.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(range) = self.records.next_record().expect("well formed") {
@@ -90,7 +90,7 @@ impl Raw {
         }
     }
 
-    /// Calls a procedure of any program; returns the contents of the reply and its results.
+    /// Calls a procedure of any program. Returns the contents of the reply and its results.
     pub fn call(&mut self, program: Program, procedure: u32, arguments: &[u8]) -> (Body, Vec<u8>) {
         self.xid += 1;
         let mut message = Message::default();

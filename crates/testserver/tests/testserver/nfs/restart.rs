@@ -25,7 +25,7 @@ fn server(flush: Flush) -> Server {
     Server::start(&options).expect("it starts")
 }
 
-/// Writes data; returns the verifier.
+/// Writes data. Returns the verifier.
 fn write(raw: &mut Raw, file: FileHandle, data: &[u8], stability: Stability) -> u64 {
     let offset = 0;
     let reply = raw.ask(&Request::Write {
@@ -110,7 +110,7 @@ fn a_server_with_several_threads_survives_repeated_restarts() {
     drop(server); // Even in the middle of a restart.
 }
 
-/// Returns the data to write; all pages differ.
+/// Returns data to write, in which all pages differ.
 fn pages() -> Vec<u8> {
     (0..3_u32 << 20)
         .map(|place| (place / 4096 * 7 + place % 251) as u8)
@@ -122,7 +122,7 @@ async fn call<F: Files>(files: &mut F, executor: &Executor, call: &Call<'_>) -> 
     files.call(call, &mut |_: &[u8]| {}).await.expect("it is done")
 }
 
-/// Connects, and writes a file without closing it.
+/// Connects and writes a file without closing it.
 async fn written<F: Files>(files: &mut F, executor: &Executor) -> Handle {
     executor.set_deadline(monotonic_ns() + PATIENCE_NS);
     files.connect().await.expect("a session");

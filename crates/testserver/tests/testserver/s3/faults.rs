@@ -1,9 +1,9 @@
-//! Each fault does what its description says, and affects nothing else.
+//! Each fault does what its description says and affects nothing else.
 
 use super::raw::{server_with_fault, Client};
 use dyno_testserver::s3::faults;
 
-/// Returns a connection to a server whose fault affects every second request.
+/// Connects to a server whose fault affects every second request.
 macro_rules! struck {
     ($server:ident, $client:ident, $fault:literal) => {
         let $server = server_with_fault($fault);
@@ -112,7 +112,7 @@ fn faults_of_connections_close_them() {
         client.request("PUT", "/volume1/a", "", b"x");
         let bytes = client.rest();
         assert!(!bytes.windows(4).any(|part| part == b"\r\n\r\n"), "{fault}");
-        // This server's listings are damaged, too. Only its counts are reliable.
+        // This server's listings are damaged too, so use only its counts.
         let puts = server
             .requests()
             .iter()

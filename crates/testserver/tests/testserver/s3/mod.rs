@@ -1,5 +1,5 @@
-//! The reference S3 server with hand-written requests. Signatures are tested in its own files; boto3, rclone and the
-//! generator use it in Python's tests.
+//! The reference S3 server with handwritten requests. The server's own files test signatures. The Python
+//! tests use boto3, rclone and the generator.
 
 mod faults;
 mod hostile;

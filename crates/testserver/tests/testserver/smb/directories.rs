@@ -1,4 +1,4 @@
-//! Directory leases between two sessions: what the server grants, and which changes break them.
+//! Directory leases between two sessions: what the server grants, and what breaks it.
 
 use super::client::{create, existing, fresh_path, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -22,7 +22,7 @@ fn directory(path: &str, caching: Caching) -> Open<'_> {
     }
 }
 
-/// Starts a server with one thread, so that breaks and answers on one connection have an order.
+/// Starts a server with one thread, so that breaks and answers on one connection are in order.
 fn server(options: Options) -> Arc<Samba> {
     Samba::with(&Options {
         threads: 1,
@@ -30,7 +30,7 @@ fn server(options: Options) -> Arc<Samba> {
     })
 }
 
-/// Returns all breaks that the server has sent. Each arrives before the answer to a later request.
+/// Returns all breaks that the server has sent, each of which arrives before the answer to a later request.
 async fn breaks(client: &mut Client) -> Vec<Break> {
     assert!(matches!(client.call(&SPACE).await, Ok(Reply::Space(_))));
     std::mem::take(&mut client.breaks)
@@ -120,7 +120,8 @@ fn directory_leases_need_smb_3_and_the_option_and_exclude_durable_handles() {
     }
 }
 
-/// Act of a client in the directory `d`, which has a file `x` and an empty directory `e`. The file `o` is outside.
+/// An act of a client in the directory `d`, which has a file `x` and an empty directory `e`. The file `o` is
+/// outside.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     MakeFile,
@@ -241,7 +242,7 @@ async fn carry_out(client: &mut Client, act: Act) {
     }
 }
 
-/// Checks that another client's act breaks the lease to `broken`, and the holder's own act never does.
+/// Checks that another client's act breaks the lease to `broken`, and that the holder's own act never does.
 fn check(act: Act, caching: Caching, broken: bool) {
     let samba = server(server_options());
     run(move |executor| async move {
@@ -266,7 +267,7 @@ fn check(act: Act, caching: Caching, broken: bool) {
         set_up(&mut holder).await;
         let (handle, ..) = holder.open(&directory("d", caching)).await;
         carry_out(&mut holder, act).await;
-        // A move names the lease of its source directory, not of its target directory.
+        // A move gives the lease of its source directory, not that of its target directory.
         let own = !matches!(act, Act::RenameIn);
         assert_eq!(breaks(&mut holder).await.is_empty(), own, "{act:?} by the holder");
         holder.close(handle).await;

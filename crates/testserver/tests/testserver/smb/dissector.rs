@@ -1,4 +1,4 @@
-//! Checks directory leases with an independent dissector: no message is malformed, and it finds the
+//! Checks directory leases with an independent dissector. It must find no malformed message, and the
 //! requested, granted and broken leases.
 
 use super::client::{existing, options, run, Client};
@@ -17,8 +17,8 @@ const KEY: LeaseKey = LeaseKey(0x5eed);
 const EXPERT_ERROR: u32 = 0x0080_0000;
 const DIALECTS: [Dialect; 3] = [Dialect::Smb300, Dialect::Smb302, Dialect::Smb311];
 
-/// A client leases a directory, lists it, and changes it under the lease. Then another client changes it, and the first
-/// returns the lease.
+/// A client leases a directory, lists it, and changes it under the lease. Then another client changes it, and
+/// the first client returns the lease.
 async fn exchange(holder: &mut Client, other: &mut Client, directory: &str) {
     holder.make_directory(directory).await;
     let open = Open {
@@ -58,7 +58,7 @@ fn a_dissector_finds_directory_leases_as_they_were_and_no_error() {
     let namespace_file = namespace.file();
     let working = std::thread::spawn(move || {
         enter(&namespace_file);
-        // The server's threads run in the namespace of the thread that starts them.
+        // The server's threads run in the network namespace of the thread that starts them.
         let samba = Samba::with(&Options {
             bind: SocketAddr::from((ADDRESS, PORT)),
             ..server_options()
@@ -90,7 +90,7 @@ fn a_dissector_finds_directory_leases_as_they_were_and_no_error() {
         "frame.number",
     );
     assert!(faults.is_empty(), "frames {faults:?} are malformed");
-    // Creations and deletions under the lease name it, in requests and responses.
+    // Under the lease, creations and deletions contain its key, in requests and responses.
     let set = "smb2.lease.lease_state.parent_lease_key_set == 1";
     let named = dissected.values(set, "smb2.lease.parent_lease_key");
     assert_eq!(named.len(), DIALECTS.len() * 4, "{named:?}");

@@ -1,4 +1,4 @@
-//! Durable handles that this project's client requests and this server keeps.
+//! Durable handles, requested by this project's client and granted by this server.
 
 use super::client::{create, existing, fresh_path, options as client_options, pattern, run, Client};
 use super::samba::server_options;
@@ -64,7 +64,7 @@ impl Kept {
         self.client.call(&call).await.map_err(|failure| failure.fault)
     }
 
-    /// Checks that the session continues with its open files, and nothing is lost.
+    /// Checks that the session continues with its open files and that nothing is lost.
     async fn check_goes_on(&mut self) {
         let before = self.counts();
         assert!(matches!(self.read().await, Ok(Reply::Read { .. })));

@@ -9,7 +9,7 @@ use dyno_testserver::smb::Options;
 
 const PATIENCE_NS: u64 = 500_000_000;
 
-/// Creates a file, writes it and reads it, as far as possible; returns the data read, or the failure.
+/// Creates a file, writes it and reads it, as far as possible. Returns the data read, or the failure.
 async fn exercise(client: &mut Client) -> Result<Vec<u8>, Failure> {
     let open: Open<'_> = create("x");
     let Reply::Opened { handle, .. } = carried_out(client, &Call::Open(open)).await? else {
@@ -128,7 +128,7 @@ fn without_breaks_a_holder_is_not_notified_of_another_clients_write() {
         let (_, granted, ..) = holder.open(&Open { ask, ..create("x") }).await;
         assert_eq!(granted, Caching::ALL);
         other.write_file("x", b"behind the holder's back").await;
-        // A break would have been sent before the other open completed.
+        // A break would have been sent before the other open was completed.
         let told = holder.session.break_until(monotonic_ns()).await;
         assert_eq!(told, Ok(None));
     });

@@ -1,4 +1,4 @@
-//! Files as seen by one session: contents, names, listings, space, credits.
+//! Files as seen by one session: contents, names, listings, space and credits.
 
 use super::client::{create, existing, fault, fresh_path, pattern, run, Client};
 use super::samba::{server_options, Samba};

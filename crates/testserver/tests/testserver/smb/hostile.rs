@@ -1,5 +1,5 @@
-//! Clients that violate the protocol: a recorded session is sent again with changed bytes, and the server keeps
-//! working.
+//! Clients that violate the protocol: a recorded session is sent again with changed bytes, and the server
+//! must keep working.
 
 use super::client::{create, run, Client};
 use dyno_files::{Ask, Caching, Call, FileClient, LeaseKey, Open, Stability};
@@ -40,7 +40,7 @@ fn relay(to: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
     (address, kept)
 }
 
-/// Returns the recorded messages of a session that makes many kinds of calls.
+/// Returns the recorded messages of a session with many kinds of calls.
 fn recording() -> Vec<u8> {
     let server = Server::start(&Options::on_loopback("share")).expect("it starts");
     let (address, kept) = relay(server.address());
@@ -116,7 +116,7 @@ fn send(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answers
 }
 
-/// Returns the ranges of the messages in their frames, without the length.
+/// Returns the ranges of the messages within the frames, without the frames' lengths.
 fn frames(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some(length) = bytes[at..].first_chunk::<4>() {
@@ -146,7 +146,7 @@ fn whatever_is_sent_the_server_keeps_running_and_leaves_no_file_open() {
     let mut longest = 0;
     for round in 0..ROUNDS {
         let mut bytes = recorded.clone();
-        // The log-on is rarely changed, because there is more to break after it.
+        // Rarely change the log-on, because there is more to break after it.
         let first = if round % 8 == 0 { 0 } else { 4 };
         for _ in 0..=random(4) {
             let place = &places[first + random(places.len() - first)];
@@ -160,6 +160,6 @@ fn whatever_is_sent_the_server_keeps_running_and_leaves_no_file_open() {
         assert!(answer.get(4..8) == Some(b"\xfeSMB"), "round {round}");
         assert_eq!(server.open_files(), 0, "round {round}");
     }
-    // Most sessions reached their end, so that messages after the log-on were tested.
+    // Most sessions must reach their end, so that messages after the log-on are tested.
     assert!(whole > 4000 && longest > whole / 2, "{longest} of {whole}");
 }

@@ -1,7 +1,7 @@
-//! Two and three of this project's clients keep listings and look-ups under directory leases of a real server. None is
-//! ever older than the rules allow. Acts run one after the other. Between two acts, the client of the next act receives
-//! an answer from the server, and with it every break sent before. So the result of the act must equal the current
-//! state of the directory. PROPTEST_CASES lengthens the run.
+//! Two or three of this project's clients cache listings and look-ups under directory leases of a real
+//! server. No cached result may be older than the rules allow. Acts run one after the other. Before each act,
+//! its client receives an answer from the server, and with it every break sent before. The result of the act
+//! must therefore equal the current state of the directory. PROPTEST_CASES lengthens the run.
 
 use super::client::{fresh_number, options, run, Client};
 use super::samba::{server_options, Samba};
@@ -204,12 +204,12 @@ impl User {
         self.stage.files.borrow_mut().insert(name, bytes);
     }
 
-    /// Waits for an answer of the server, which also delivers earlier breaks.
+    /// Waits for an answer from the server, by which all earlier breaks have arrived.
     async fn hear(&mut self) {
         self.call(Call::QuerySpace { directory: "" }).await;
     }
 
-    /// Runs the client's steps in their turn. Gives up its leases when another client waits for them.
+    /// Runs the client's steps in turn. Gives up its leases when another client waits for them.
     async fn play(mut self, number: usize) -> CacheCounts {
         self.be_patient();
         self.files.connect().await.expect("a session");
@@ -235,7 +235,7 @@ impl User {
     }
 }
 
-/// Runs a history in its own directories; returns the first error, and adds the counts.
+/// Runs a history in its own directories. Returns the first error, and adds the counts.
 fn played(
     samba: &Arc<Samba>,
     clients: usize,
@@ -280,7 +280,7 @@ fn played(
     wrong.map_or(Ok(()), Err)
 }
 
-/// What happened in the histories of a property. It reveals a run in which nothing was cached or broken.
+/// Counts over the histories of a property. They reveal a run in which nothing was cached or broken.
 #[derive(Debug, Default)]
 struct Seen {
     histories: u64,
@@ -289,7 +289,7 @@ struct Seen {
     breaks: u64,
 }
 
-/// Returns the settings for a few histories, the same in each run, or as many as PROPTEST_CASES says.
+/// Returns the settings for a few histories, the same in each run, or for as many as PROPTEST_CASES says.
 fn some_histories() -> ProptestConfig {
     let any = ProptestConfig::default();
     let set = |name| std::env::var_os(name).is_some();
@@ -305,10 +305,11 @@ fn some_histories() -> ProptestConfig {
     }
 }
 
-/// Runs histories with `clients` clients on a server with this fault; returns the first error, if any.
+/// Runs histories with `clients` clients on a server with this fault. Returns the first error, if any, and
+/// the counts.
 fn check(clients: usize, fault: Option<&str>) -> (Result<(), String>, Seen) {
     let samba = Samba::with(&Options {
-        // One thread, so that breaks and answers on one connection have an order.
+        // One thread, so that breaks and answers on one connection are in order.
         threads: 1,
         fault: fault.map(|name| name.parse().expect("a fault")),
         ..server_options()

@@ -1,6 +1,6 @@
 //! The reference SMB server with Samba's smbclient and this project's sessions.
 //!
-//! Three files also test the session with smbd, so that both servers pass the same tests.
+//! Three of the files also run with smbd, so that both servers pass the same tests.
 
 #[path = "../../../../smb/tests/session/breaks.rs"]
 mod breaks;

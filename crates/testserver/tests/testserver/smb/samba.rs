@@ -1,4 +1,5 @@
-//! Replaces smbd by the reference server in the client's own tests, so that both servers pass the same tests.
+//! Replaces smbd with the reference server in the client's own tests, so that both servers pass the same
+//! tests.
 
 use dyno_testserver::smb::{Options, Server};
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Tests with an independent client, Samba's smbclient, with every dialect and protection. They are skipped if
-//! smbclient is not installed.
+//! Tests with an independent client, Samba's smbclient, in every dialect, with and without signing and
+//! encryption. They are skipped if smbclient is not installed.
 
 use dyno_testserver::smb::{Dialect, Encryption, Options, Server, Signing};
 use std::fs;
@@ -202,7 +202,7 @@ fn the_server_copies_ranges_by_itself() {
     }
     let server = Server::start(&options()).expect("it starts");
     let place = directory("scopy");
-    // More data than one request may copy, and not a multiple of the maximum range.
+    // More data than one request may copy, in an amount that is not a multiple of the maximum range.
     let content: Vec<u8> = (0..17_500_000_u32).map(|index| (index / 7) as u8).collect();
     fs::write(place.join("sent"), &content).expect("a file");
     let sent = format!("lcd {}; put sent", place.display());

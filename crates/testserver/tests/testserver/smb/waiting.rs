@@ -40,7 +40,7 @@ fn a_holder_that_never_answers_a_break_delays_others_only_until_the_timeout_and_
                 .expect("a break");
             let waited_ns = second.join().expect("it opens");
             assert!(waited_ns >= PATIENCE_NS, "{waited_ns}");
-            // This is too late: there is nothing left to acknowledge, and nothing happens.
+            // This is too late: no break is left to acknowledge, and nothing happens.
             let late = first.session.acknowledge(broken.grant, broken.to).await;
             late.expect("the session goes on");
             first.close(handle).await;

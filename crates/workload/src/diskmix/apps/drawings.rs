@@ -1,11 +1,11 @@
-//! A drawing program: asks its libraries for their sizes, reads three drawings in large pieces, and saves two
+//! A drawing program: queries the sizes of its libraries, reads three drawings in large pieces, and saves two
 //! new ones twice each, with many small writes.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::DRAWINGS;
 use crate::{Intent, PathId};
 
-/// Consecutive 8 KiB pieces of each drawing: 38 in total, seen, the longest run 21.
+/// Consecutive 8 KiB pieces of each drawing. Seen: 38 in total, the longest run 21.
 const PIECES: [u32; 3] = [21, 9, 8];
 const PIECE_BYTES: u32 = 8192;
 /// Sizes of the notes written to a drawing before each later save. Seen.
@@ -42,7 +42,7 @@ pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {
     }
 }
 
-/// Opens each library for its size, in rounds. Meanwhile, creates and removes the marker twice.
+/// Opens each library for its size, in several rounds, during which it creates and removes the marker twice.
 fn ask_libraries(draft: &mut Draft<'_>, libraries: &[PathId], marker: PathId) {
     for round in 0..LIBRARY_OPENS {
         for (number, &library) in libraries.iter().enumerate() {
@@ -79,7 +79,7 @@ fn read_drawing(draft: &mut Draft<'_>, drawing: PathId, pieces: u32) {
     draft.close(slot);
 }
 
-/// Saves a new drawing twice, and keeps the old one under another name.
+/// Saves a new drawing twice, and keeps the old version under another name.
 fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     let path = draft.file(&format!("plan{target}.drw"));
     let aside = draft.file(&format!("plan{target}.tmp"));
@@ -107,7 +107,7 @@ fn save(draft: &mut Draft<'_>, target: usize, marker: PathId) {
     read_again(draft, path);
 }
 
-/// Creates the file and rewrites it many times. A client's cache combines all of this into one write.
+/// Creates the file and rewrites it many times. A client's cache combines all these writes into one.
 fn fill(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let slot = draft.make(path);
     draft.fill(slot, &DRAWINGS[number]);

@@ -1,4 +1,4 @@
-//! A page layout program: tries the prefixes of a long name, tests repeatedly whether it may write, and
+//! A page layout program: tries the prefixes of a long name, tests many times whether it may write, and
 //! prints once.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
@@ -7,7 +7,7 @@ use crate::{Intent, PathId};
 
 /// Long name. An open is tried for each of its 49 prefixes. Seen: together with the writability tests, 85 opens fail.
 const LONG_NAME: &str = "yearly-overview-of-all-branches-with-figures-plus";
-/// Number of writability tests without the one of the print. Seen: 36 with it.
+/// Number of writability tests, without that of the print. Seen: 36 with it.
 const TRIALS: u32 = 35;
 const SIGNATURE_BYTES: u32 = 24;
 

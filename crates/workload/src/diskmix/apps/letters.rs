@@ -5,8 +5,8 @@ use crate::diskmix::facts::{LETTERS, LETTERS_GROWN, LETTERS_LOCK_BYTES};
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId, Slot};
 
-/// Large pieces of a save that are rewritten before its header. The first save has one less. A choice: in capture 4, no
-/// in-place writes larger than a sector passed the cache.
+/// Large pieces of a save that are rewritten before its header. The first save has one fewer. A choice: in
+/// capture 4, no in-place writes larger than a sector passed the cache.
 const SAVED_AGAIN: [u32; 4] = [3_000, 4_096, 4_096, 5_000];
 const TIMES_OF_SAVE: u32 = 4;
 

@@ -1,6 +1,6 @@
-//! The eight applications and the order of their requests. They are our own imitations of typical programs. The
-//! frequency of each routine is seen. The order is derived from dependencies (a file is created before it is renamed),
-//! or is a choice.
+//! The eight applications and the order of their requests. They are our own imitations of typical programs.
+//! The frequency of each routine was seen in the captures. The order is derived from dependencies (a file is
+//! created before it is renamed), or is a choice.
 //!
 //! `share.rs` and `fill.rs` choose offsets, sizes and the number of requests in bursts from the tables.
 

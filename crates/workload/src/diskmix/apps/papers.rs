@@ -5,7 +5,7 @@ use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{PAPERS, PAPERS_PRINTED};
 use crate::{Intent, PathId, Slot};
 
-/// Offset of the byte that is locked to claim a document: far beyond its end. Seen.
+/// Offset of the byte that is locked to claim a document, far beyond the document's end. Seen.
 const LOCK_OFFSET: u64 = 0x7FFF_FF92;
 /// Sizes of the pieces that identify a document. Seen.
 const SIGNATURE_BYTES: [u32; 4] = [24, 14, 12, 8];
@@ -68,7 +68,7 @@ fn page_through(draft: &mut Draft<'_>, document: PathId, target: usize) {
     draft.close(slot);
 }
 
-/// Identifies a document by some small pieces near its start. `asks`: weight of file queries.
+/// Identifies a document by small pieces near its start. `asks`: weight of file queries.
 fn identify(draft: &mut Draft<'_>, slot: Slot, asks: u32) {
     draft.read(slot, Place::Seek, SIGNATURE_BYTES[0]);
     for &bytes in &SIGNATURE_BYTES[1..] {

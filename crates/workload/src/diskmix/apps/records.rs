@@ -10,8 +10,8 @@ const ROUNDS: u32 = 46;
 const PRINTS_AFTER: [u32; 3] = [10, 24, 38];
 /// Rounds that end with a flush: four, seen.
 const FLUSHES_AFTER: [u32; 4] = [8, 20, 32, 44];
-/// Offset and size of the header's commit counter. Seen: the offset is fixed. A choice: which of the offsets still due
-/// it is.
+/// Offset and size of the header's commit counter. Seen: the offset is fixed. The choice among the remaining offsets is
+/// ours.
 const COMMIT_COUNTER: (Place, u32) = (Place::At(1536), 2);
 
 pub(super) fn write(draft: &mut Draft<'_>, documents: &[PathId]) {

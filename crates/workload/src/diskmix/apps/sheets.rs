@@ -1,12 +1,11 @@
-//! A spreadsheet: two workbooks are read through, two new ones are saved three times each, and four prints go into
-//! files.
+//! A spreadsheet: reads two workbooks, saves two new ones three times each, and prints four times to files.
 
 use crate::diskmix::draft::{Burst, Draft, Place};
 use crate::diskmix::facts::{SHEETS, SHEETS_PRINTED};
 use crate::{Intent, PathId};
 
-/// Lengths of two read runs, each in one record of the first workbook. Seen. The overlap of the runs is derived from
-/// the pages that passed the client's cache.
+/// Lengths of two runs of reads, each in one record of the first workbook. Seen. The overlap of the runs is
+/// derived from the pages that passed the client's cache.
 const LONG_READS: [u32; 2] = [60, 83];
 const RECORD_BYTES: u32 = 2048;
 /// Size of a workbook's header, and of writes in place.
@@ -60,9 +59,10 @@ fn save(draft: &mut Draft<'_>, target: usize, save: usize) {
     let slot = draft.make(temporary);
     draft.fill(slot, &SHEETS[target * 3 + save]);
     draft.burst(slot, Burst::writes(20, 6).and_asks(4));
-    // Every save but the first of each file is flushed, after a separate write of the header. This is derived: four
-    // of the writes at offset 0 in `WRITE_OFFSETS` are neither the first write of their handle nor the last of a save.
-    // In capture 4, eight single pages passed the client's cache, four of them just before a flush.
+    // Every save except the first of each file is flushed, after a separate write of the header. Derived:
+    // four of the writes at offset 0 in `WRITE_OFFSETS` are neither the first write of their handle nor the
+    // last of a save. In capture 4, eight single pages passed the client's cache, four of them just before a
+    // flush.
     if save > 0 {
         draft.ask_times(slot, 1);
         draft.write(slot, Place::At(0), PAGE_BYTES);

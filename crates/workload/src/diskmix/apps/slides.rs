@@ -6,8 +6,8 @@ use crate::diskmix::facts::SLIDES;
 use crate::diskmix::routines::SECTOR_BYTES;
 use crate::{Intent, PathId};
 
-/// Weight of the add-in for distributing the remaining reads. The other files together have a weight of some 130. Seen:
-/// about 1,610 reads.
+/// Weight of the add-in when the remaining reads are distributed. The other files have a total weight of
+/// about 130. Seen: about 1,610 reads.
 const ADDIN_WEIGHT: u32 = 930;
 /// Longest run of reads of the add-in. Seen.
 const ADDIN_RUN: u32 = 88;

@@ -7,8 +7,8 @@ use crate::{Intent, PathId, Slot};
 
 /// Queries, with one result each.
 const QUERIES: usize = TABLES.len();
-/// Tables per query. A choice. Up to twenty files are open at once (seen). Of 390 opens, some 150 remain if files that
-/// are reopened before the next delete count once (seen in capture 4).
+/// Tables per query. A choice. Seen: up to twenty files are open at once. Seen in capture 4: of 390 opens,
+/// about 150 remain if files that are reopened before the next delete count once.
 const TABLES_USED: [usize; QUERIES] = [1, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1, 1];
 /// Number of times that a table is opened with its companions. Each query also opens one table first, to inspect it.
 /// Seen: 76 in total.
@@ -24,21 +24,21 @@ const BEGUN: usize = 37;
 const HEADER_BYTES: u32 = 511;
 /// Size and offset of the first block of data. Seen.
 const BLOCK_BYTES: u32 = 2048;
-/// Size of a header change: a choice among the sizes due.
+/// Size of a header change: a choice among the remaining sizes.
 const CHANGE_BYTES: u32 = 88;
-/// Size of a change of scanned data across the end of a page: a choice among the sizes due.
+/// Size of a change of scanned data across the end of a page: a choice among the remaining sizes.
 const WIDE_CHANGE_BYTES: u32 = 4_000;
 /// Size of a piece of a scan. Seen.
 const PIECE_BYTES: u32 = 16_384;
 /// Results kept for the sweep: four, seen.
 const KEPT: [usize; 4] = [3, 8, 10, 11];
-/// The result that is renamed, once. Seen.
+/// The only result that is renamed. Seen.
 const RENAMED: usize = 8;
 /// One-page results that are flushed: six, seen.
 const DURABLE: [usize; 6] = [1, 4, 6, 7, 9, 12];
 /// Results that are opened for a query of their times before deletion: nine, seen.
 const ASKED_AT_LAST: [usize; 9] = [1, 4, 6, 7, 9, 12, 13, 15, 16];
-/// Results whose times are not queried while they are filled. Derived: those of ten are queried.
+/// Results whose times are not queried while they are filled. Derived: the other ten are queried.
 const NOT_ASKED: [usize; 7] = [2, 3, 5, 8, 10, 11, 14];
 /// Number of opens that change the header of the data file, and number that change the header of the first companion.
 /// Derived from the pages written in capture 4.
@@ -47,7 +47,8 @@ const INDEX_CHANGED: usize = 6;
 /// Number of queries that first scan a table in large pieces. Derived: of 72 reads of 16 KiB in capture 2, eight passed
 /// the cache in capture 4.
 const SCANS: usize = 8;
-/// Number of scans, the first ones, that change something across the end of a page. Derived: three writes of two pages.
+/// Number of scans, counted from the first, that change data across the end of a page. Derived: three writes
+/// of two pages.
 const WIDE_CHANGES: usize = 3;
 
 /// Number of openings, reopens and scans so far.
@@ -59,7 +60,7 @@ struct Counts {
     scan_due: bool,
 }
 
-/// Returns whether the step after the first `before` of `all` is one of `wanted` evenly spread steps.
+/// Returns whether step `before` of `all` steps, counted from 0, is one of `wanted` evenly spread steps.
 fn due(before: usize, wanted: usize, all: usize) -> bool {
     before * wanted / all != (before + 1) * wanted / all
 }
@@ -105,7 +106,7 @@ fn query(draft: &mut Draft<'_>, documents: &[PathId], number: usize, counts: &mu
     finish_result(draft, result, number);
 }
 
-/// Opens tables, each once and at most `most`, works on them, and closes all. Returns their number.
+/// Opens tables, each once and at most `most` in total, works on them, and closes them. Returns their number.
 fn open_tables(draft: &mut Draft<'_>, tables: &[&[PathId]], most: usize, counts: &mut Counts) -> usize {
     let mut open = Vec::new();
     let count = most.min(tables.len());
@@ -121,8 +122,8 @@ fn open_tables(draft: &mut Draft<'_>, tables: &[&[PathId]], most: usize, counts:
 fn open_table(draft: &mut Draft<'_>, files: &[PathId], counts: &mut Counts) -> Vec<Slot> {
     let data = draft.open(files[0], Intent::Edit);
     draft.read(data, Place::At(0), HEADER_BYTES);
-    // Read the block before or after the other reads, at the rate that best matches the tables of offsets and of
-    // relations.
+    // Read the block before or after the other reads, in the proportion that best matches the tables of
+    // offsets and of relations.
     let block_first = counts.openings % 3 == 2;
     if block_first {
         draft.read(data, Place::At(u64::from(BLOCK_BYTES)), BLOCK_BYTES);
@@ -194,8 +195,8 @@ fn make_result(draft: &mut Draft<'_>, number: usize) -> PathId {
     path
 }
 
-/// Writes the rest of a result that is a table, and flushes it if it is in `DURABLE`. If the result is larger than a
-/// block, its header is changed once more at the end.
+/// Writes the rest of a result that is a table, and flushes it if it is in `DURABLE`. If the result is larger
+/// than a block, changes its header once more at the end.
 fn finish_result(draft: &mut Draft<'_>, path: PathId, number: usize) {
     let made = &TABLES[number];
     if is_table(made) {

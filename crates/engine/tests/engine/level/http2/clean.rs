@@ -31,7 +31,7 @@ fn answering(respond: impl Fn(&mut Peer, u32) + Send + Sync + 'static) -> Server
     })
 }
 
-/// Checks that every operation succeeds and was also counted by the server.
+/// Checks that every operation succeeds and that the server counted each one.
 fn check(server: &Server, level: LevelSpec) -> LevelTally {
     let clients = level.clients as u64;
     let tally = run(level);
@@ -226,8 +226,8 @@ fn no_more_streams_are_open_than_the_server_allows() {
             return;
         };
         let mut open = Vec::new();
-        // The first requests were sent before the client knew the limit; it applies from the client's
-        // acknowledgement on.
+        // The first requests were sent before the client knew the limit, which applies once the client has
+        // acknowledged it.
         let mut acknowledged = false;
         loop {
             if peer.is_quiet() {
@@ -262,7 +262,7 @@ fn no_more_streams_are_open_than_the_server_allows() {
 
 #[test]
 fn streams_that_a_leaving_server_did_not_process_are_repeated_on_a_new_connection() {
-    // As nginx does after `keepalive_requests`: GOAWAY, and answers on the streams up to the last one.
+    // Like nginx after `keepalive_requests`: sends a GOAWAY, and answers on the streams up to the last one.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &[]) else {
             return;
@@ -281,7 +281,7 @@ fn streams_that_a_leaving_server_did_not_process_are_repeated_on_a_new_connectio
     });
     let tally = run(http2(&server, 1));
     assert_eq!(faults(&tally), []);
-    // On each connection except a client's last, the sixth request was not processed and was sent again.
+    // On each connection except a client's last, the sixth request was left unprocessed and sent again.
     let again = tally.generator.connections - 2;
     assert_eq!(tally.operations_total + again, server.requests());
     assert_eq!(
@@ -295,8 +295,8 @@ fn streams_that_a_leaving_server_did_not_process_are_repeated_on_a_new_connectio
     assert_eq!(tally.generator.reconnects, again);
 }
 
-/// The answer and the GOAWAY arrive together or apart. In turn, nobody needs more attempts than there are threads; a thread
-/// with a new request must not go before them.
+/// The answer and the GOAWAY arrive together or apart. If requests are served in turn, none needs more
+/// attempts than there are threads. A new request must not precede those that are sent again.
 #[test]
 fn a_server_that_takes_one_stream_per_connection_gets_all_requests_in_turn() {
     for apart in [false, true] {
@@ -386,7 +386,7 @@ fn check_but_refused(server: &Server, level: LevelSpec, refused: u64) -> LevelTa
 fn streams_opened_before_the_limit_was_known_are_repeated_within_it() {
     const LIMIT: usize = 4;
     const THREADS: usize = 50;
-    // Like nginx: streams beyond the limit are refused, from the first one on.
+    // Like nginx, refuses streams beyond the limit, from the first one on.
     let server = Server::start(|connection| {
         let Some(mut peer) = Peer::begin(connection, &setting(3, LIMIT as u32)) else {
             return;
@@ -447,7 +447,7 @@ fn threads_get_streams_in_the_order_in_which_they_began_to_wait() {
 
 #[test]
 fn a_new_connection_starts_with_the_limit_of_the_last_one() {
-    // Like nginx, which closes each connection after a number of requests.
+    // Like nginx, closes each connection after this number of requests.
     const LIMIT: usize = 2;
     const THREADS: usize = 8;
     let most = Arc::new(Mutex::new(Vec::new()));

@@ -38,7 +38,7 @@ struct Case {
     abuse: Abuse,
 }
 
-/// Checks that a client leaves with its first error, which is the only one, and sends the error code.
+/// Checks that a client leaves with its first and only error, and sends the error code.
 fn check(case: &Case) {
     let (report, told) = mpsc::channel();
     let (report, abuse) = (Mutex::new(report), case.abuse);
@@ -290,11 +290,11 @@ fn a_server_that_always_leaves_without_processing_fails_the_request() {
     assert_eq!((server.connections(), server.requests()), ATTEMPTS);
 }
 
-/// Number of connections and requests of one operation that is repeated as often as allowed.
+/// Number of connections and of requests for one operation that is repeated as often as allowed.
 const ATTEMPTS: (u64, u64) = (11, 11);
 
-/// Checks servers that refuse each stream: after a number of attempts, this is an error of the server or of the
-/// generator.
+/// Checks servers that refuse each stream: after a number of attempts, the refusal counts as an error of the
+/// server or of the generator.
 fn check_refusals(name: &str, settings: &'static [u8], raised: &'static [u8], (fault, side): (Fault, Side)) {
     let server = Server::start(move |connection| {
         let Some(mut peer) = Peer::begin(connection, settings) else {

@@ -77,7 +77,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Reads the preface and sends `settings`; returns None if the client has disconnected.
+    /// Reads the preface and sends `settings`. Returns None if the client has disconnected.
     pub fn begin(mut connection: Connection, settings: &[u8]) -> Option<Self> {
         let mut preface = [0; 24];
         connection.stream.read_exact(&mut preface).ok()?;
@@ -102,7 +102,7 @@ impl Peer {
         })
     }
 
-    /// Returns whether nothing arrives within 5 ms.
+    /// Returns true if nothing arrives within 5 ms.
     pub fn is_quiet(&mut self) -> bool {
         let stream = &self.connection.stream;
         stream
@@ -113,7 +113,7 @@ impl Peer {
         quiet
     }
 
-    /// Returns the stream of the next request, which is counted; skips other frames.
+    /// Counts the next request and returns its stream. Skips other frames.
     pub fn request(&mut self) -> Option<u32> {
         loop {
             let frame = self.read()?;
@@ -124,8 +124,7 @@ impl Peer {
         }
     }
 
-    /// Returns the stream and path of the next request of a session, which is counted. The path is the
-    /// first literal.
+    /// Counts the next request of a session and returns its stream and path. The path is the first literal.
     pub fn path(&mut self) -> Option<(u32, String)> {
         loop {
             let frame = self.read()?;

@@ -1,17 +1,17 @@
-//! Contents of a file, current and stable: a restart of the server reverts to the stable contents.
+//! Current and stable contents of a file. A restart of the server reverts to the stable ones.
 
 use crate::nfs::options::Flush;
 use crate::pages::{numbers, Full, Pages, Space};
 use std::collections::btree_map::{BTreeMap, Entry};
 
-/// Contents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pages: Pages,
     before: Option<Before>,
 }
 
-/// The stable contents, as differences from the current contents: each page as it was before its first unstable write.
+/// The stable contents, as a difference from the current contents: each page as it was before its first
+/// unstable write.
 #[derive(Debug)]
 struct Before {
     end: u64,
@@ -28,7 +28,7 @@ impl Contents {
         self.pages.read(offset, most, out)
     }
 
-    /// Writes data that a restart loses, unless the file is made stable first.
+    /// Writes data that a restart loses unless the file is made stable first.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8], space: &Space) -> Result<(), Full> {
         let before = self.before.get_or_insert_with(|| Before {
             end: self.pages.end(),

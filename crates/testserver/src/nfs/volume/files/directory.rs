@@ -1,4 +1,4 @@
-//! Names in a directory, in the order of their creation. A name keeps its cookie as long as it exists. So a
+//! Names in a directory, in the order of their creation. A name keeps its cookie as long as it exists, so a
 //! listing that continues after changes neither repeats nor skips a remaining name.
 
 use super::PARENT_COOKIE;

@@ -1,7 +1,7 @@
 //! Files of an export, in memory. The code is independent of messages, but uses NFS statuses.
 //!
-//! Files are identified by slots, which are small numbers that are reused. The serial number of a slot's file is
-//! unique. Functions may be called only with slots of existing files (`serial`).
+//! Slots identify files. They are small numbers, which are reused. The serial number of a slot's file is
+//! unique. Functions accept only slots of existing files (see `serial`).
 
 mod contents;
 mod directory;
@@ -93,7 +93,7 @@ impl Files {
         }
     }
 
-    /// Sets attributes, for SETATTR and after a creation.
+    /// Sets attributes, for SETATTR and for new files.
     pub(crate) fn set(&mut self, slot: usize, set: &SetAttributes) -> Result<(), Refused> {
         if let Some(end) = set.bytes {
             let (contents, space) = self.contents(slot)?;
@@ -128,7 +128,7 @@ impl Files {
         self.root
     }
 
-    /// Returns the serial number, which is never reused. None: the slot is free.
+    /// Returns the serial number of a slot's file, which is never reused, or None if the slot is free.
     pub(crate) fn serial(&self, slot: usize) -> Option<u64> {
         self.nodes.get(slot).map(|node| node.serial)
     }
@@ -137,7 +137,6 @@ impl Files {
         self.nodes[slot].attributes()
     }
 
-    /// Returns the target of a symbolic link.
     pub(crate) fn target(&self, link: usize) -> Result<&[u8], Refused> {
         match &self.nodes[link].body {
             Body::SymbolicLink(target) => Ok(target),

@@ -153,7 +153,7 @@ impl Files {
         self.take_name(at, name, slot)
     }
 
-    /// Removes a name of a file, and the file with its last name.
+    /// Removes a name of a file. Removes the file with its last name.
     fn take_name(&mut self, at: usize, name: &[u8], slot: usize) -> Result<(), Refused> {
         self.directory_mut(at)?.remove(name);
         self.space.give(NODE_BYTES);
@@ -249,7 +249,6 @@ impl Files {
     }
 }
 
-/// Checks that a name is valid.
 fn check_name(name: &[u8]) -> Result<(), Refused> {
     if name.len() > MOST_NAME_BYTES as usize {
         return Err(Status::NameTooLong.into());

@@ -14,7 +14,7 @@ pub(crate) enum Body {
     File(Contents),
     Directory(Directory),
     SymbolicLink(Box<[u8]>),
-    /// A pipe, socket or device: its type (`ftype3`), and major and minor number.
+    /// A pipe, socket or device: its type (`ftype3`), and its major and minor numbers.
     Special(u32, (u32, u32)),
 }
 
