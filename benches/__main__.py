@@ -42,7 +42,7 @@ def run_tls(results: Results, places: Cpus, effort: Effort) -> None:
 
 
 def run_http2(results: Results, places: Cpus, effort: Effort) -> None:
-    """Compare several streams per connection with h2load."""
+    """Compare HTTP/2 with several streams per connection against h2load."""
     _carry_out(http2.cases(), results, places, effort)
 
 

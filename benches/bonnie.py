@@ -60,22 +60,18 @@ class BonnieCase:
 
     @property
     def name(self) -> str:
-        """The name of the runs."""
         return f"{self.prefix}-{self.phase}"
 
     @property
     def title(self) -> str:
-        """The title of the table."""
         return f"Bonnie's {self.phase}, {SIZE_MIB} MiB in chunks of {CHUNK_BYTES} bytes, on a directory in memory"
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
-        """The figures of each tool."""
         return FIGURES
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """The targets."""
         return (self.goal,)
 
 
@@ -185,7 +181,8 @@ def cpu_clock(pid: int) -> Callable[[], float]:
 def timed(said_to: int, cpu_s: Callable[[], float]) -> tuple[str, Phases]:
     """Read the output of bonnie++ to its end, and time the phases that it reports.
 
-    `said_to` is a file descriptor, and `cpu_s` the clock of its CPU time. Returns the output and the finished phases.
+    `said_to` is the output's file descriptor, and `cpu_s` reads bonnie++'s CPU time. Returns the output and the
+    finished phases.
     """
     text = b""
     begun: dict[str, tuple[float, float]] = {}

@@ -37,7 +37,7 @@ AnyTool = TypeVar("AnyTool", Tool, FileTool)
 
 
 def elsewhere(checkout: Path) -> list[str]:
-    """Return the words that run the following command in another checkout."""
+    """Return a prefix that makes a command run in another checkout."""
     return ["env", f"--chdir={checkout}", f"PYTHONPATH={checkout / 'python'}"]
 
 
@@ -51,7 +51,7 @@ def of_other(checkout: Path, tool: AnyTool) -> AnyTool:
 
 
 def build_cases(checkout: Path) -> Iterator[Case]:
-    """Yield the benchmarks of web servers with a row per build instead of rows of peers."""
+    """Yield the benchmarks of web servers, with a row per build instead of a row per peer."""
     for case in [*speed.cases(), *tls.cases(), *http2.cases()]:
         if case.name not in OF_SPEED + OF_TLS_AND_HTTP2:
             continue

@@ -53,7 +53,7 @@ class Moment:
 
 
 def measure(stand: FileStand, tool: FileTool) -> list[Run]:
-    """Repeat a run that other programs disturbed, and return the least disturbed one."""
+    """Run a tool, again if other programs disturb it. Return all attempts, with the one to keep marked."""
     return best_of(stand.effort.attempts, lambda: one_run(stand, tool))
 
 

@@ -31,7 +31,7 @@ MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2 << 30  # required free space
 SHARE = "volume1"
 REST_S, POLL_S = 60.0, 0.02
-# Matches `SMBreadX_count` and `smb2_read_count`, which count whole requests; parts have other names, as `Trans2_`.
+# Matches `SMBreadX_count` and `smb2_read_count`, which count whole requests; parts have other names, such as `Trans2_`.
 REQUEST_COUNTER = re.compile(r"^(?:SMB|smb2_)\w+_count:\s+(\d+)$", re.MULTILINE)
 
 
@@ -88,7 +88,7 @@ class BenchSamba(Samba):
         return parameters
 
     def messages_served(self) -> int | None:
-        """Return the SMB1 and SMB2 requests since the start, by smbd's own counters; None if they can't be read."""
+        """Return the number of SMB1 and SMB2 requests since the start, from smbd's own counters; None if unreadable."""
         if self.requests_served() is None:  # waits until the counters no longer change
             return None
         command = [str(find_program("smbstatus")), "--profile", "-s", str(self.directory / CONFIGURATION)]
@@ -119,14 +119,12 @@ class Inside:
 
 
 class BenchGanesha(Ganesha):
-    """The Ganesha of experiments."""
-
     def operations_served(self) -> dict[str, int] | None:
-        """Return None: Ganesha reports none."""
+        """Return None, because Ganesha reports none."""
         return None
 
     def messages_served(self) -> int | None:
-        """Return None: Ganesha reports none."""
+        """Return None, because Ganesha reports none."""
         return None
 
     def empty(self) -> None:
@@ -181,7 +179,7 @@ def _use_plain_congestion_control(server: BenchServer) -> None:
 
 
 def data_directory() -> str | None:
-    """Return a directory in memory if it has room; None: the driver chooses the directory."""
+    """Return a directory in memory if it has room; None if the driver should choose one."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
         return str(MEMORY)
     return None

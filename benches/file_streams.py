@@ -28,7 +28,7 @@ MOST_S = 60.0
 
 
 def transfer(stand: FileStand, way: str, local: Path) -> Run:
-    """Transfer a file repeatedly for about the time of the effort. Raises BenchError.
+    """Transfer a file repeatedly for about the length of a run. Raises BenchError.
 
     `way` `write` puts `local`, and `read` gets it back to /dev/null.
     """

@@ -102,7 +102,6 @@ class FileCase:
 
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
-        """Yield a running server."""
         with running_samba([places.server], self.most_bytes) as server:
             yield server
 
@@ -123,14 +122,13 @@ class Sizes:
 
 
 def missing(sizes: Sizes) -> list[str]:
-    """Return the missing programs and files."""
     programs = ("smbd", "pdbedit", "smbtorture", "smbclient", "nsenter")
     files = [] if sizes.load_file.is_file() else [str(sizes.load_file)]
     return [*(name for name in programs if find_program(name) is None), *files]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
-    """Return the benchmarks in the order in which they run. Their input files are written into `folder`."""
+    """Return the benchmarks in order. Their input files are written into `folder`."""
     return [
         *(_replay(sizes, clients) for clients in sizes.clients),
         _messages(sizes),

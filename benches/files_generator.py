@@ -80,7 +80,7 @@ def _prepared(options: dict[str, Any], shape: dict[str, Any]) -> _native.Prepare
 
 
 def _wait_until(load: _native.Load, elapsed_s: float) -> None:
-    """Wait until `elapsed_s` after the start of the level, which begins when every client is prepared, or its end."""
+    """Wait until `elapsed_s` after the level's start, when every client is prepared, or until its end."""
     while (left_s := elapsed_s - load.snapshot()["elapsed_s"]) > 0:
         if load.wait(left_s if left_s < elapsed_s else min(left_s, LOOK_S)):
             return

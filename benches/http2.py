@@ -20,7 +20,7 @@ GOAL = Goal("dyno", ("h2load",), CPU, Bound(1.0, at_least=False))
 
 
 def cases() -> list[Case]:
-    """Return the benchmarks in the order in which they run."""
+    """Return the benchmarks in order."""
     shape = f"{CONNECTIONS} connections of {STREAMS} streams"
     peer = h2load_streams("h2load", CONNECTIONS, STREAMS)
     return [

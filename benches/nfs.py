@@ -1,8 +1,8 @@
 """The benchmarks of NFS: copies, listings and random reads against libnfs, and many clients in one process.
 
-All tools of a benchmark use one private Ganesha, in interleaved rounds. Ours streams in a window. libnfs's tools copy a
-large file or list a large directory once per run; their time is that of the whole process, from which the CPU time of a
-nearly empty call is subtracted. A C program of ours makes the random reads with libnfs.
+All tools of a benchmark use one private Ganesha, in interleaved rounds. Our client streams during a window. libnfs's
+tools copy a large file or list a large directory once per run, and the whole process is timed; the CPU time of a nearly
+empty call is subtracted. Our own C program does the random reads with libnfs.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class NfsCase(FileCase):
-    """A benchmark on Ganesha."""
-
     @contextmanager
     def running(self, places: Cpus) -> Iterator[BenchServer]:
         with running_ganesha([places.server]) as server:
@@ -73,14 +71,13 @@ class NfsCase(FileCase):
 
 
 def missing() -> list[str]:
-    """Return the missing programs and files."""
     programs = ("ganesha.nfsd", "rpcbind", COPY, LIST, "nsenter", "bash", "gcc")
     absent = [name for name in programs if find_program(name) is None]
     return absent if LIBNFS_HEADER.exists() else [*absent, f"{LIBNFS_HEADER} (libnfs-dev)"]
 
 
 def cases(folder: Path, sizes: Sizes) -> list[FileCase]:
-    """Return the benchmarks in the order in which they run. Their input files are written into `folder`."""
+    """Return the benchmarks in order. Their input files are written into `folder`."""
     return [
         *(_copy(folder, sizes, way) for way in load_files.STREAM_WAYS),
         _listing(folder, sizes),

@@ -36,7 +36,7 @@ from serverdyno.servers.signed_request import ObjectClient
 KIB, MIB = 1 << 10, 1 << 20
 OURS, UNCHECKED, PLAIN = "dyno", "dyno, unchecked", "dyno, plain HTTP"
 PEER, S5CMD = "minio-go", "s5cmd"
-S5CMD_BYTES = 40 << 20  # that s5cmd moves at least
+S5CMD_BYTES = 40 << 20  # moved by one call of s5cmd, unless it reaches the maximum number of operations
 CPU = "client CPU, us/operation"
 CLIENT_ROUNDS = 3
 FIGURES: dict[str, ReadFigure] = {
@@ -57,7 +57,7 @@ CLIENT_FIGURES: dict[str, ReadFigure] = {"client memory, bytes/client": _bytes_p
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Objects of a benchmark: their size, connections at a time, and objects per connection."""
+    """Objects of a benchmark: their size, concurrent connections, and objects per connection."""
 
     object_bytes: int
     connections: int
@@ -70,7 +70,7 @@ class Sizes:
 
     amounts: tuple[Amount, ...] = (Amount(4 * KIB, 64, 16), Amount(10 * MIB, 8, 2))
     clients: int = 1_000
-    s5cmd_operations: int = 2_000  # at most, so that its start counts little
+    s5cmd_operations: int = 2_000  # maximum per call
 
 
 class BenchS3(ReferenceS3):
@@ -80,7 +80,7 @@ class BenchS3(ReferenceS3):
         return super().process_options(here).model_copy(update={"access_key_id": None})
 
     def messages_served(self) -> int | None:
-        """Return the requests since the start, by the server's own counters."""
+        """Return the number of requests since the start, from the server's own counters."""
         return self.requests_served()
 
     def empty(self) -> None:
@@ -103,7 +103,7 @@ class SecureBenchS3(BenchS3):
         return super().process_options(here).model_copy(update=paths)
 
     def answers_as_ours(self) -> bool:
-        """Return True: only the server's process listens on its port."""
+        """Return True, because only the server's process listens on its port."""
         return True
 
 
@@ -122,7 +122,7 @@ class ObjectCase(FileCase):
 
 
 def cases(sizes: Sizes, peers: Mapping[str, Path]) -> list[FileCase]:
-    """Return the benchmarks in the order in which they run. `peers` contains the installed programs, by name."""
+    """Return the benchmarks in order. `peers` contains the installed programs, by name."""
     both = [(operation, amount) for amount in sizes.amounts for operation in ("put", "get")]
     most = sizes.s5cmd_operations
     compared = [_compared(operation, amount, peers, most) for operation, amount in both]
@@ -191,7 +191,7 @@ def _once(tool: FileTool) -> Once:
 
 
 def _plainly(operation: str, amount: Amount, stand: FileStand) -> list[Run]:
-    """Get or put one object by plain HTTP. The object is created first. Raises BenchError."""
+    """Get or put one object over plain HTTP. The object is created first. Raises BenchError."""
     path = f"/{BUCKET}/plain"
     with ObjectClient("127.0.0.1", stand.server.port, None) as client:
         status, answer = client.ask("PUT", path, os.urandom(amount.object_bytes))

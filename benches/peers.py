@@ -49,17 +49,17 @@ def install_missing() -> None:
 
 
 def minio_loop() -> Path:
-    """Return the loop with minio-go. Raises BenchError if it can't be built."""
+    """Return the path of the minio-go loop. Raises BenchError if it can't be built."""
     return _built("minio_loop", ["go.mod", "go.sum", "main.go"], ".")
 
 
 def s5cmd() -> Path:
-    """Return s5cmd. Raises BenchError if it can't be built."""
+    """Return the path of s5cmd. Raises BenchError if it can't be built."""
     return _built("s5cmd", ["go.mod", "go.sum"], "github.com/peak/s5cmd/v2")
 
 
 def _built(name: str, sources: list[str], package: str) -> Path:
-    """Return a Go program, which is built once and kept in the user's cache. Its module is in the folder `name`."""
+    """Return the path of a Go program, built once and kept in the user's cache. Its module is in the folder `name`."""
     go = shutil.which("go")
     if go is None:
         raise BenchError("Go is not installed")

@@ -1,4 +1,4 @@
-/* Random reads of a file over NFS by libnfs, with a fixed number in flight, for a fixed time: the peer of our streams.
+/* Random reads of a file over NFS with libnfs, with a fixed number in flight, for a fixed time: our streams' peer.
  * Arguments: URL of the file, bytes per read, reads in flight, seconds, and 1 to set TCP_NODELAY, which libnfs does not
  * set itself. Prints the number of reads, seconds and CPU seconds. */
 #include <netinet/in.h>

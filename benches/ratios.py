@@ -14,7 +14,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The spread of a figure over the rounds. `interval` covers the median with 95 % or more; None: too few rounds."""
+    """The spread of a figure over the rounds. `interval` covers the median with 95 % or more; None if too few."""
 
     n: int
     median: float
@@ -36,7 +36,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def _values_outside(n: int) -> int | None:
-    """Return the number of values on each side outside an interval of `CONFIDENCE`; None: too few values."""
+    """Return the number of values on each side outside an interval of `CONFIDENCE`; None for too few values."""
     tail, outside = 0.0, None
     for k in range(n // 2 + 1):
         tail += math.comb(n, k) / 2**n

@@ -62,7 +62,7 @@ def cpus() -> Cpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of one tool. None: not known. Times are in seconds."""
+    """One run of one tool. None means unknown. Times are in seconds."""
 
     case: str
     tool: str
@@ -125,7 +125,7 @@ def _attempts(stand: Stand, tool: Tool) -> list[Run]:
 
 
 def best_of(attempts: int, once: Callable[[], Run]) -> list[Run]:
-    """Repeat a run that other programs disturbed. Keep the first undisturbed run, or else the least disturbed one."""
+    """Return all attempts at a run, which end with an undisturbed one. It, or else the least disturbed one, is kept."""
     runs: list[Run] = []
     for attempt in range(attempts):
         run = once()
@@ -150,7 +150,7 @@ class HasCpu(Protocol):
     """A server whose CPU time can be read."""
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds of all its processes so far; None: not known."""
+        """Return the CPU seconds of all its processes so far; None if unknown."""
 
 
 def measured(  # noqa: PLR0913, PLR0917 (what a run is given)
@@ -215,7 +215,7 @@ def on_cpu(
 ) -> tuple[Output, int, float]:
     """Run a program on one CPU, for at most `most_s`. Return its output, exit status and CPU seconds.
 
-    `read` gets the output as it comes, and the process ID.
+    `read` gets the output as it arrives, and the process ID.
     """
     process = subprocess.Popen(
         ["taskset", "--cpu-list", str(cpu), *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT

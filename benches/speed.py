@@ -77,12 +77,10 @@ class Case:
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
-        """The figures of each tool."""
         return FIGURES
 
     @property
     def installed(self) -> bool:
-        """Whether the server is installed."""
         return driver_type(self.server).installed() is not None
 
     def carry_out(self, places: Cpus, effort: Effort) -> list[Run]:
@@ -98,7 +96,6 @@ class ShareCase(Case):
 
     @property
     def figures(self) -> Mapping[str, ReadFigure]:
-        """The figures of each tool."""
         return {**FIGURES, "generator's share of CPU time, %": _generator_share}
 
 
@@ -109,7 +106,7 @@ def _generator_share(run: Run) -> float | None:
 
 
 def cases() -> list[Case]:
-    """Return the benchmarks in the order in which they run."""
+    """Return the benchmarks in order."""
     return [
         _reference_keep_alive(),
         _reference_close(),

@@ -1,8 +1,8 @@
 """The benchmarks of TLS: handshakes and requests per CPU second of the generator, against wrk, h2load and oha.
 
 All tools verify the signatures of handshakes, except oha, which skips them with `--insecure`. None of the peers
-verifies the certificate chain here. Ours does in the benchmark of full handshakes, with a second row for its cost
-without. The server of full handshakes resumes no session, because wrk, h2load and oha resume sessions without
+verifies the certificate chain here. Ours does in the benchmark of full handshakes, where a second row shows the cost
+without it. The server of full handshakes resumes no session, because wrk, h2load and oha resume sessions without
 reporting it.
 """
 
@@ -22,11 +22,11 @@ CPU = "generator CPU, us/request"
 SECURE = {"tls": "ecdsa-p256", "tls_min_version": "1.3", "keep_alive_requests": 1_000_000}
 OFFERED = {"min_version": "1.3", "max_version": "1.3"}
 ROUNDS = 6
-"""The fewest rounds that give an interval; no more, because there are many tools."""
+"""The minimum for an interval; no more, because there are many tools."""
 
 
 def cases() -> list[Case]:
-    """Return the benchmarks in the order in which they run."""
+    """Return the benchmarks in order."""
     return [*_handshakes(), _keep_alive()]
 
 

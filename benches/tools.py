@@ -54,7 +54,6 @@ class Tool:
 
     @property
     def installed(self) -> bool:
-        """Whether the program is installed."""
         return shutil.which(self.program) is not None
 
 

@@ -44,7 +44,7 @@ class Segment:
 class Exchange:
     """One request and its response. Times are in ns since 1970.
 
-    An exchange lasts from the client's first segment (the SYN, if a connection was made) to the last segment of the
+    An exchange lasts from the client's first segment (the SYN, if a connection was opened) to the last segment of the
     response. `connected_ns` is the time of the server's SYN; None on an existing connection.
     """
 

@@ -1,4 +1,4 @@
-"""Print every text of the project that a person reads, with its place: `python tools/catalogue.py [KIND...]`.
+"""Print every text of the project that a person reads, with its location: `python tools/catalogue.py [KIND...]`.
 
 Kinds: `message` (errors, hints, help, settings), `report` (sentences of reports and of the terminal), `docstring`
 (Python and Rust), `comment`. `--sample N --seed S` draws N texts of each kind; the same seed draws the same texts.
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "serverdyno"
 KINDS = ("message", "report", "docstring", "comment")
 FEWEST_WORDS = 4
-"""Fewest words of a text; shorter ones are names or units."""
+"""Minimum number of words in a text; shorter ones are names or units."""
 RUST_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]$", re.MULTILINE)
 
@@ -68,7 +68,7 @@ def _of_rust(path: Path) -> Iterator[Text]:
     source, name = RUST_TESTS.split(path.read_text(encoding="utf-8"))[0], str(path.relative_to(ROOT))
     code = re.sub(r"^\s*//.*$", "", source, flags=re.MULTILINE).replace(
         "'\"'", "' '"
-    )  # a character begins no text
+    )  # a single character is not a text
     for match in RUST_TEXT.finditer(code):
         words = re.sub(r"\\\n\s*", "", match[1])
         yield (

@@ -31,7 +31,6 @@ WEBBENCH = "webbench-static"
 
 
 def main() -> None:
-    """Write the files, or check them."""
     made = documents().items()
     write_or_check({CRATES / name: json.dumps(document, indent=1) + "\n" for name, document in made})
 

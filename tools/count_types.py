@@ -1,4 +1,4 @@
-"""Count the types of our own that a figure passes on its way from a command to a sentence.
+"""Count our own types that a figure passes on its way from a command to a sentence.
 
 Run `python tools/count_types.py`. Each path below lists the functions that the figure passes, in order: down to a
 system call, and up to the report. A type counts if it is defined in this repository and occurs in the signature of one

@@ -1,8 +1,8 @@
 """Run each shipped plan and suite once, and list the runs in `docs/gallery/runs.csv`.
 
-`python tools/every_plan.py [--minutes 120] [NAME ...]`: without names, the plans, and the suites that no plan names,
-that the list lacks. A suite runs in the first plan that accepts it, `CARRIERS` first. Each runs at the largest scale
-with an estimated time of at most `--minutes`. Experiments stay in `experiments/every-NAME`.
+`python tools/every_plan.py [--minutes 120] [NAME ...]`: without names, it runs the plans that the list lacks, and the
+suites that neither the list nor a plan names. A suite runs in the first plan that accepts it, `CARRIERS` first. Each
+runs at the largest scale with an estimated time of at most `--minutes`. Experiments stay in `experiments/every-NAME`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CARRIERS = ("quick-static", "quick-files", "quick-objects")
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one plan. `estimated_s` is 0 if levels end when their work is done."""
+    """The result of one plan. `estimated_s` is 0 if levels end when their work is done."""
 
     name: str
     date: str
@@ -51,7 +51,7 @@ class Run:
 
 
 def main() -> None:
-    """Run what the list lacks, or what is named."""
+    """Run the named plans and suites, or those that the list lacks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *PLANS, *suites.names()])
     parser.add_argument("--minutes", type=float, default=120.0, help="maximum estimated time of each")
@@ -73,7 +73,7 @@ def wanted() -> list[str]:
 
 
 def run_once(name: str, plan: Path, suite: Path | None, most_s: float) -> Run:
-    """Run a plan, with another suite if one is given. Return what came of it, even if the run failed."""
+    """Run a plan, with another suite if one is given. Return the result, even if the run failed."""
     scale = largest_scale(plan, suite, most_s)
     folder = ROOT / "experiments" / f"every-{name}"
     also = [] if suite is None else ["--suite", str(suite)]
@@ -101,7 +101,7 @@ def run_once(name: str, plan: Path, suite: Path | None, most_s: float) -> Run:
 
 
 def carrier(suite: str) -> Path | None:
-    """Return the plan to run a suite in; None: no plan has a server for it."""
+    """Return the plan to run a suite in; None if no plan has a server for it."""
     for name in (*CARRIERS, *PLANS):
         try:
             load_plan(PLANS[name], settings_types(), None, Path(suite))
@@ -132,7 +132,7 @@ def estimated_s(plan: Path, suite: Path | None, scale: float) -> float:
 
 
 def listed_runs() -> list[Run]:
-    """Return the runs of the list."""
+    """Return the runs in the list."""
     if not RUNS.exists():
         return []
     with RUNS.open(newline="") as file:

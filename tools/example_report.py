@@ -1,4 +1,4 @@
-"""Make the example reports that the README links, in `docs/example/` and `docs/example-files/`.
+"""Create the example reports to which the README links, in `docs/example/` and `docs/example-files/`.
 
 Run `python tools/example_report.py [EXPERIMENT ...]` with finished experiments of the plans of `make demo`. Without
 arguments, both plans run first, each in its own folder. The report is copied unedited, as `dyno report` writes it, so

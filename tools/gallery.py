@@ -91,9 +91,9 @@ def measured(plan: str, scale: float) -> Path:
 
 
 def archive(experiment: Path, plan: str) -> None:
-    """Keep an experiment without its report, in place of an earlier one.
+    """Archive an experiment without its report, replacing an earlier one.
 
-    Records are not compressed one by one, since all together become smaller.
+    Records are compressed together, which saves more space.
     """
     file = GALLERY / f"{plan}.tar.xz"
     with tempfile.TemporaryDirectory(prefix="serverdyno-gallery-") as folder:
@@ -159,7 +159,7 @@ def unpacked(plans: dict[str, float], folder: Path) -> list[Path]:
 
 
 def listed(experiment: Path) -> str:
-    """Return a line of the list."""
+    """Return an experiment's line in the list."""
     source = report.build(Experiment.open(experiment)).source
     return f"* [{experiment.name}]({experiment.name}.tar.xz): {extent(source)}"
 

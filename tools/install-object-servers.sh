@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs object servers next to the Python of the virtual environment $1, where `dyno` finds them: SeaweedFS and
-# rclone as wheels with hashes, and versitygw from the Go module proxy, if Go is there. With the further argument `minio`,
-# MinIO likewise, whose build takes half an hour on 2 busy CPUs; with `garage`, Garage from crates.io, which took 43
-# minutes on 2 CPUs that others used. Nothing is started, and nothing outside the environment changes but the caches of
-# Go and Cargo.
+# rclone as wheels with hashes, and versitygw from the Go module proxy, if Go is installed. With the further argument
+# `minio`, it also builds MinIO, which takes half an hour on 2 busy CPUs; with `garage`, it builds Garage from
+# crates.io, which took 43 minutes on 2 busy CPUs. Nothing is started, and nothing outside the environment changes
+# except the caches of Go and Cargo.
 set -eu
 
 PATH=$PATH:/usr/local/go/bin
@@ -29,7 +29,7 @@ from_go() {
     GOBIN=$bin go install -ldflags "-X $6=$3" "$5@$3"
 }
 
-# Cargo compares each part of Garage with the hash in its Cargo.lock. Libraries that this machine has are not built.
+# Cargo compares each part of Garage with the hash in its Cargo.lock. Installed libraries are not built.
 garage_from_crates() {
     if "$bin/garage" --version 2>/dev/null | grep -qF 2.5.0; then
         say "garage 2.5.0 is installed."
@@ -49,7 +49,7 @@ garage_from_crates() {
 bin=$(cd "$1/bin" && pwd)
 shift
 "$bin/pip" install --quiet --no-deps --require-hashes --requirement requirements-objects.lock
-cd / # outside this repository, which is no Go module
+cd / # outside this repository, which is not a Go module
 from_go versitygw github.com/versity/versitygw v1.8.0 h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc= \
     github.com/versity/versitygw/cmd/versitygw main.Version
 for name; do

@@ -59,7 +59,6 @@ SHOWN_CLIENTS = 6
 
 
 def main() -> None:
-    """Write the files, or check them."""
     write_or_check({DOCS / name: text for name, text in files().items()})
 
 

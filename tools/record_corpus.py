@@ -1,4 +1,4 @@
-"""Record the corpus of raw experiments, tests/data/corpus: a small experiment of each form, by the commands of users.
+"""Record the corpus of raw experiments, tests/data/corpus: a small experiment of each form, with users' commands.
 
 `python tools/record_corpus.py FOLDER [FORM ...]` needs root, the servers of `make servers-for-tests`, and qemu and
 nbdkit for the power cut; it takes five minutes. The windows are too short for meaningful figures.

@@ -55,7 +55,6 @@ WORDS = {"str": "string", "bytes": "binary"}
 
 
 def main() -> None:
-    """Write the files, or check them."""
     schema = json.loads(_native.counted_schema())
     made = {COUNTED: python_of(schema)}
     if COUNTED.exists() and COUNTED.read_text(encoding="utf-8") == made[COUNTED]:
@@ -140,7 +139,7 @@ def _one_line(text: str) -> str:
 
 def table() -> str:
     """Return the table of the columns of a level's file."""
-    from serverdyno.store.records import LevelRecord, column_types  # noqa: PLC0415 (it needs what this makes)
+    from serverdyno.store.records import LevelRecord, column_types  # noqa: PLC0415 (it imports the generated module)
 
     head = ["| column | type | unit, meaning |\n", "|---|---|---|\n"]
     return "".join([*head, *_rows(LevelRecord, "", column_types)])

@@ -1,6 +1,6 @@
 """A hook of mkdocs (`make site`) for pages and links outside docs/.
 
-In the repository, links are relative to the file, so that they work there. On the site, a link leads to the page, or
+In the repository, links are relative to the file, so that they work there. On the site, a link points to the page, or
 from target/site to the file in the checkout. A link to a missing file is an error.
 """
 
@@ -36,7 +36,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Return the text of a page with the links of the site."""
+    """Return the text of a page with its links changed for the site."""
     del config, files
     sources = {made: name for name, made in PAGES.items()}
     source = sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
@@ -44,13 +44,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
-    """Return a page with links from target/site to the checkout."""
+    """Return a page whose links to the checkout are relative to target/site."""
     del page, config
     return output.replace(f'href="{CHECKOUT}', 'href="../../')
 
 
 def site_text(markdown: str, source: str) -> str:
-    """Return the Markdown of a file of the repository, with the links of the site. Raises PluginError."""
+    """Return the Markdown of a file of the repository, with its links changed for the site. Raises PluginError."""
     parts, last = [], 0
     for code in CODE.finditer(markdown):
         parts += [_linked(markdown[last : code.start()], source), code[0]]
@@ -63,7 +63,7 @@ def _linked(text: str, source: str) -> str:
 
 
 def site_link(target: str, source: str) -> str:
-    """Return the target of a link on the site. Raises PluginError for a missing file."""
+    """Return the target that a link has on the site. Raises PluginError for a missing file."""
     path = PurePosixPath(os.path.normpath(PurePosixPath(source).parent / target))
     if not (ROOT / path).exists():
         raise PluginError(f"{source}: there is no {path}")

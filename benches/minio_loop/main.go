@@ -125,7 +125,7 @@ func open(asked *request) (minio.Core, error) {
 			ReadBufferSize:      bufferBytes,
 			WriteBufferSize:     bufferBytes,
 			DisableCompression:  true,
-			TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // as ours: the certificate is of this run
+			TLSClientConfig:     &tls.Config{InsecureSkipVerify: true}, // as ours: the certificate is created for this run
 		},
 	})
 	if err != nil {

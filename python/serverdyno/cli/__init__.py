@@ -114,7 +114,7 @@ def _options(
         typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Define the options before the command."""
+    """Define the options that precede the command."""
 
 
 def main() -> None:
@@ -157,11 +157,11 @@ def main() -> None:
 
 
 LEAST_ADDRESS_SPACE_BYTES = 1 << 30
-"""Address space that `dyno report` takes for a small experiment: 0.8 GB, most of it reserved and never used."""
+"""Minimum address space. `dyno report` takes 0.8 GB for a small experiment, most of it reserved and never used."""
 
 
 def _check_address_space() -> None:
-    """Raise UserError if the address space is so small that libraries would hang or report another cause."""
+    """Raise UserError if the address space is so small that libraries would hang or report a misleading cause."""
     limit_bytes = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit_bytes != resource.RLIM_INFINITY and limit_bytes < LEAST_ADDRESS_SPACE_BYTES:
         raise _out_of_memory()

@@ -60,7 +60,7 @@ HABITS = {
     ),
     "-z": ("the option for the seed is --seed", "--seed 1"),
 }
-"""Options of bonnie++ that `dyno bonnie` lacks: its own behaviour, and what to use."""
+"""Options of bonnie++ that `dyno bonnie` lacks: what dyno does, and what to use instead."""
 
 
 class BonnieCommand(FilesCommand):
@@ -118,7 +118,7 @@ def bonnie(
     place = one_liner.Place(directory, server, settings or (), user, authentication)
     records, url, suite = one_liner.run(suite.model_copy(update=changed), place, values, into, command=BONNIE)
     wanted, clients = suite.settings(FILES).bonnie, suite.clients[0]
-    assert wanted is not None  # the suite is that of Bonnie
+    assert wanted is not None  # the suite is Bonnie's
     phases = [step_figures(record, of_bonnie=True) for record in records]
     rates = bonnie_rows.rates(
         [bonnie_rows.Phase(phase=phase["step"], **{key: phase[key] for key in TIMES}) for phase in phases],  # type: ignore[typeddict-item]

@@ -124,7 +124,7 @@ ON_THE_WEB = {
     "-r": ("dyno continues after errors, and counts each by its kind", "Leave it out."),
     "-l": ("bodies may have any length, unless --expect-bytes sets it", "Leave it out."),
 }
-"""Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: its own behaviour, and what to use."""
+"""Options of wrk, ab, h2load, hey, oha and curl that `dyno load` lacks: what dyno does, and what to use instead."""
 
 USER = (
     "the option for the user is --user",
@@ -166,7 +166,7 @@ ON_FILES: dict[str, tuple[str, str]] = {
     "--name": ("the option for the label of a row is -m of dyno bonnie", "-m NAME"),
     "--runtime": ("the command ends when its work is done, and at the latest after --hours", "--hours 0.5"),
 }
-"""Options of smbclient, mount and fio that dyno's file commands lack: dyno's own behaviour, and what to use."""
+"""Options of smbclient, mount and fio that dyno's file commands lack: what dyno does, and what to use instead."""
 
 
 class CommandWithHabits(TyperCommand):
@@ -227,7 +227,7 @@ _INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u202f\u2060\ufeff]")
 
 
 def _pasted(words: Sequence[str]) -> Iterator[str]:
-    """Yield hints on typographic characters of word processors and web pages, and on short options with =."""
+    """Yield hints on typographic characters from word processors and web pages, and on short options with =."""
     for word in words:
         if re.match(f"-?[{_DASHES}]+-?[A-Za-z0-9]", word):
             name = word.lstrip(f"-{_DASHES}")

@@ -70,7 +70,7 @@ def measure(
     into: Path | None,
     as_json: bool,
 ) -> None:
-    """Carry out a plan that was made from options, and show its result."""
+    """Run a plan that was built from options, and show its result."""
     from serverdyno.cli import carry_out, extras  # noqa: PLC0415
     from serverdyno.plan.load import with_fleet  # noqa: PLC0415
     from serverdyno.run.create import create_experiment  # noqa: PLC0415

@@ -28,7 +28,7 @@ def say(console: Console, line: str) -> None:
 
 
 def say_load(console: Console, suite: Suite, configurations: Sequence[Configuration]) -> None:
-    """Print the protocol settings of a suite that change its figures, such as whether connections are kept."""
+    """Print the protocol settings of a suite that change its figures, such as whether connections are kept open."""
     from serverdyno.plan.spoken import protocols_of  # noqa: PLC0415
 
     for protocol in protocols_of(configurations, suite):

@@ -88,7 +88,7 @@ def http(given: dict[str, Any], list_faults: ListFaults = False) -> None:
 
 @contextlib.contextmanager
 def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
-    """Turn errors at the start of a server into a UserError."""
+    """Turn startup errors of a server into a UserError."""
     from serverdyno.errors import UserError  # noqa: PLC0415
 
     where = " or ".join(f"port {port}" for port in ports if port)
@@ -111,7 +111,7 @@ def _refusals(bind: str, *ports: int | None) -> Iterator[None]:
 
 
 def _serve(server: _native.ReferenceServer) -> None:
-    """Serve until the user ends it."""
+    """Serve until interrupted."""
     with contextlib.suppress(KeyboardInterrupt):
         # Programs that start the server read its ports from this line, which is printed once it listens.
         secure = {} if server.secure_port is None else {"tls_port": server.secure_port}
@@ -158,7 +158,7 @@ def smb(given: dict[str, Any], list_faults: ListFaults = False) -> None:
 
 
 def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
-    """Serve files in memory over NFSv3 and NFSv4.1. For tests only."""
+    """Serve files from memory over NFSv3 and NFSv4.1. For tests only."""
     from serverdyno.servers.reference_model import NfsProcess  # noqa: PLC0415
 
     options = checked(NfsProcess, given, "dyno reference nfs")
@@ -173,7 +173,7 @@ def nfs(given: dict[str, Any], list_faults: ListFaults = False) -> None:
 
 
 def s3(given: dict[str, Any], list_faults: ListFaults = False) -> None:
-    """Serve objects in memory over S3. For tests only."""
+    """Serve objects from memory over S3. For tests only."""
     from serverdyno.servers.reference_model import SECRET_VARIABLE, S3Process  # noqa: PLC0415
 
     options = checked(S3Process, given, "dyno reference s3")
@@ -207,7 +207,7 @@ def _serve_files(
     place: Path | None,
     restart: Callable[[], dict[str, int]],
 ) -> None:
-    """Serve until the user ends it. SIGHUP restarts the server and prints the result."""
+    """Serve until interrupted. SIGHUP restarts the server and prints the result."""
     asked = threading.Event()
     signal.signal(signal.SIGHUP, lambda *_: asked.set())
     with counted(counts, place), contextlib.suppress(KeyboardInterrupt):

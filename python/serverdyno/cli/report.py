@@ -54,7 +54,7 @@ def report(
 ) -> None:
     """Write the report from an experiment's records, and show its table.
 
-    The HTML page is always written. Other formats are removed unless asked for.
+    The HTML page is always written. Other formats are removed unless requested.
     """
     from serverdyno.cli import carry_out, extras, reenactment  # noqa: PLC0415
     from serverdyno.errors import UserError  # noqa: PLC0415
@@ -64,7 +64,7 @@ def report(
         extras.require("pdf")
     asked = {"report.pdf": pdf, "report.md": markdown, "report.json": as_json}
     views = [name for name, wanted in asked.items() if wanted]
-    # Before anything is written: the name may be unknown.
+    # Check the name before anything is written.
     wanted_form = None if as_published is None else reenactment.load(as_published)
     if also and wanted_form is None:
         raise UserError("--with needs --as", hint="Add --as NAME; `dyno published` lists the names.")

@@ -129,7 +129,7 @@ def _shipped() -> Iterator[Suite]:
 def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Suite:
     """Return the suite with the protocol settings that options change. Raises UserError or PlanError.
 
-    `scheme` is the scheme of the URL; None: dyno starts the server.
+    `scheme` is the scheme of the URL; None if dyno starts the server.
     """
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415

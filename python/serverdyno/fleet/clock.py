@@ -39,7 +39,7 @@ SAME_CLOCK = ClockOffset(0, 0)
 
 
 def measured(node: Node, exchanges: int = EXCHANGES) -> ClockOffset:
-    """Return the offset from the last request to a node and, if needed, from pings.
+    """Return the offset, derived from the last request to a node and, if needed, from pings.
 
     Raises DynoError if the node is lost.
     """

@@ -119,7 +119,7 @@ class DaskNode:
         return bool(wait([self._request], timeout_s).done)
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""
+        """Wait for the answer. Raises the error that the node reports, or DynoError if the node is lost."""
         assert self._request is not None, "a request comes first"
         try:
             answer = self._request.result()

@@ -133,7 +133,7 @@ def bounds_of_ours(levels: Sequence[Level]) -> Bounds:
 
 
 def token_for(access: Access, *, loopback: bool) -> str | None:
-    """Return the token with which to check consent: the token of a server that dyno started, or the user's.
+    """Return the token for checking consent: the token of a server that dyno started, or the user's.
 
     The user's token is created only when needed. Loopback needs none, so a read-only home directory does no harm.
     """

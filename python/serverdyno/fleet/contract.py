@@ -76,10 +76,10 @@ class Node(Protocol):
         """
 
     def answered(self, timeout_s: float) -> bool:
-        """Wait up to this time for the answer. Return true if it has arrived or the node is lost."""
+        """Wait up to `timeout_s` for the answer. Return true if it has arrived or the node is lost."""
 
     def answer(self) -> Any:
-        """Wait for the answer. Raises the error with which the node refused, or DynoError if the node is lost."""
+        """Wait for the answer. Raises the error that the node reports, or DynoError if the node is lost."""
 
     def cpu_s(self) -> float:
         """Return the CPU seconds that the node has used on this machine so far."""
@@ -91,7 +91,7 @@ class Node(Protocol):
 def openings(
     count: int, target: _native.Target, secret: dict[str, str | None], workspaces: int, load_file: str | None
 ) -> list[dict[str, Any]]:
-    """Return the arguments of `open` for each of `count` nodes, which ask one after the other.
+    """Return the arguments of `open` for each of `count` nodes, which send their requests in turn.
 
     `workspaces` is a number unique to this fleet; `load_file` is packed.
     """
@@ -101,7 +101,7 @@ def openings(
         "workspaces": workspaces,
         "load_file": load_file,
     }
-    # This process has asked before all of them.
+    # This process has sent its requests already, so its turn comes before theirs.
     bound = {"max_rate_per_s": target.max_rate_per_s, "processes": count}
     paces = (bound | {"turn": number + 1} for number in range(count))
     return [wanted | {"secrets": {**secret, **pace}} for pace in paces]

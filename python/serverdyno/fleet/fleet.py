@@ -22,7 +22,7 @@ from serverdyno.fleet.contract import Look, Node, ask_all
 from serverdyno.units import NS_PER_S
 
 TICK_S = 0.25  # longest wait for one node before the others are checked
-NOTICE_NS = 50_000_000  # from "all clients are ready" to the start: the message must reach every process
+NOTICE_NS = 50_000_000  # from "all clients are ready" to the start, so that the message reaches every process
 FAR_NOTICE_NS = 250_000_000  # the same over a network
 FAR_NOTICE_EACH_NS = (
     1_000_000  # and per node, because messages are sent one after the other and take 0.4 ms of CPU time each
@@ -34,7 +34,7 @@ UNSEEN: dict[str, Any] = {"others_cpu_s": None, "steal_cpu_s": None, "cpus": Non
 class Place:
     """A node and its clients: of every `step` clients, `run` clients from `offset` on.
 
-    `cpus` are the CPUs of the node's engine threads; empty: the threads are not pinned.
+    `cpus` are the CPUs of the node's engine threads; if empty, the threads are not pinned.
     """
 
     node: Node
@@ -198,7 +198,7 @@ class FleetLoad:
 
     @property
     def elapsed_s(self) -> float:
-        """The largest time since the start, by this machine or a node's last report; 0 before the start."""
+        """The largest elapsed time by this machine or any node's last report; 0 before the start."""
         if self._start_ns is None:
             return 0.0
         here_s = (time.monotonic_ns() - self._start_ns) / NS_PER_S
@@ -246,7 +246,7 @@ class FleetLoad:
         self._tallies |= dict(zip(missing, ask_all(missing, "tally"), strict=True))
         told = [self._tallies[node] for node in self._nodes]
         self._fleet.figures = [
-            # For nodes on this machine, this process measures the use by other programs.
+            # For nodes on this machine, this process measures other programs' CPU use.
             NodeFigures(
                 node.name,
                 Counted.of(_native.merge([tally], with_clients=False)),
@@ -319,7 +319,7 @@ def check_ways(fleet: Fleet, looks: Mapping[Node, dict[str, Any]]) -> None:
 
 
 def _tell_loss(serving: Node, what: str) -> None:
-    """Raise DynoError that says why a node was lost, and which part of the server was lost with it."""
+    """Raise a DynoError that says why a node was lost, and which part of the server was lost with it."""
     try:
         serving.ask("clock")
     except DynoError as error:
@@ -351,7 +351,6 @@ class FleetRemoval:
         return all(part["ended"] for part in told)
 
     def stop(self) -> None:
-        """Stop the removal early."""
         ask_all(self._nodes, "stop_removing")
 
     def left(self) -> list[_native.LeftOver]:

@@ -59,7 +59,7 @@ class ThisProcess:
         return True
 
     def answer(self) -> Any:
-        """Perform the request. Raises the error with which it is refused."""
+        """Perform the request. Raises its error."""
         do, arguments = self._request
         return getattr(self._worker, do)(**arguments)
 
@@ -116,8 +116,8 @@ class GroupLoad:
     def carry_out(self, at_gate: AtGate) -> list[GroupLevel | None]:
         """Run the group and return the counts of each level. Raises DynoError.
 
-        Even after an error, the load is ended and each node removes the files that it created. Only after a
-        ServerEndedError are no files removed.
+        Even after an error, the load is ended and each node removes the files that it created. After a
+        ServerEndedError, no files are removed.
         """
         try:
             try:

@@ -22,7 +22,7 @@ TRY_AGAIN_S = 0.1
 """Time between two attempts to reach the scheduler."""
 
 
-class NobodyThere(FleetError):  # noqa: N818  # the field's word for it is no error
+class NobodyThere(FleetError):  # noqa: N818  # expected while a scheduler starts
     """Nothing accepts connections at the scheduler's address yet."""
 
 

@@ -9,14 +9,14 @@ from serverdyno import _native
 from serverdyno.fleet.fleet import Fleet
 from serverdyno.plan.model import Bounds, GeneratorPlan, Suite
 
-REMOVAL_TIMEOUTS = 2  # in timeouts of an operation
+REMOVAL_TIMEOUTS = 2  # time limit of a removal, in operation timeouts
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSetup:
     """Everything that a level needs beyond its own parameters.
 
-    It is the same for all levels of a run. `fleet` runs the levels; None: this process does.
+    It is the same for all levels of a run. `fleet` runs the levels; if None, this process does.
     """
 
     suite: Suite
@@ -34,7 +34,7 @@ class LoadSetup:
         return REMOVAL_TIMEOUTS * self.suite.timeout_s
 
     def removal_words(self) -> str:
-        """Return how long the removal may take, as text for people."""
+        """Return how long the removal may take, as text."""
         if self.bounds is None:
             return f"for {self.removal_s:g} s at most"
         return f"with {self.bounds.max_rate_per_s:g} requests/s at most"

@@ -88,7 +88,7 @@ def remove_workspaces(
 
 
 def _impossible(level: Level, error: Exception) -> UserError:
-    """Return the error for a level that the data plane refuses: it is invalid, or this machine has no room for it."""
+    """Return the error for a level that the data plane refuses: it is invalid, or this machine lacks room for it."""
     return UserError(f"load level {level.name} can't be run: {error}")
 
 
@@ -105,7 +105,7 @@ def need(setup: LoadSetup, levels: Sequence[Level]) -> tuple[list[int], int]:
 
 
 def preparation_s(setup: LoadSetup, levels: Sequence[Level]) -> float:
-    """Return about how long the largest level's preparation takes under a rate limit, in s; 0: no limit."""
+    """Return the approximate time to prepare the largest level under a rate limit, in s; 0 without a limit."""
     if setup.bounds is None or setup.suite.ends_when_done or setup.suite.work.uses_documents:
         return 0.0
     largest = max(levels, key=lambda level: level.clients)
@@ -124,7 +124,7 @@ def clients_of_check(setup: LoadSetup) -> int:
 
 
 def _elapsed_s(load: _native.Load | FleetLoad) -> float:
-    """Return the time since the start of the level. A fleet computes it: the last report of a node may be old."""
+    """Return the time since the start of the level. A fleet computes it, because a node's last report may be old."""
     return load.elapsed_s if isinstance(load, FleetLoad) else load.snapshot()["elapsed_s"]
 
 

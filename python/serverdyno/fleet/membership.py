@@ -118,7 +118,7 @@ def _lasting(machine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def fleet_at(  # noqa: PLR0913 (what a load is made with)
+def fleet_at(  # noqa: PLR0913 (what a load needs)
     path: Path,
     generator: GeneratorPlan,
     target: _native.Target,
@@ -127,7 +127,7 @@ def fleet_at(  # noqa: PLR0913 (what a load is made with)
     *,
     load_file: str | None = None,
 ) -> Iterator[Fleet]:
-    """Yield the fleet of a folder, of which each node has opened the target.
+    """Yield the fleet in a folder. Each of its nodes has opened the target.
 
     `generator` gives the threads and weights of the nodes. `apart` names nodes that run servers and generate no load.
     `load_file` is packed. Raises DynoError.

@@ -124,7 +124,6 @@ class FleetNode(FleetServer):
         return {"late_s": self._lateness.lately_s(now_s)}
 
     async def dyno_facts(self) -> dict[str, str]:
-        """Return the node's facts."""
         facts = await asyncio.to_thread(node_facts)
         told = facts | {"refused_connections": self._refused.count, "in_use": self._controller is not None}
         return {"facts": json.dumps(told)}

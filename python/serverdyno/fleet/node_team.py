@@ -82,7 +82,7 @@ class NodeTeam(Members):
     def requests_served(self) -> int | None:
         """Return the front's own count; None if clients use TLS with a server behind it.
 
-        Then no server counts all requests.
+        In that case, no server counts all requests.
         """
         return None if self.settings.tls_at_the_back else self.front.requests_served()
 

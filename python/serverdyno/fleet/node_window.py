@@ -14,7 +14,7 @@ from serverdyno.probes.noise import CpuTime, machine_cpu, used_by_others
 
 
 class NodeWindow:
-    """Two samples, near both borders of a window. `cpus` are the CPUs of the node's load; empty: any."""
+    """Two samples, near both borders of a window. `cpus` are the CPUs of the node's load; if empty, any CPU."""
 
     def __init__(self, window: dict[str, float], cpus: Sequence[int]) -> None:
         self._opens_s = window.get("ramp_up_s", 0.0)
@@ -42,7 +42,7 @@ class NodeWindow:
         del self._due_s[0]
 
     def told(self) -> dict[str, Any]:
-        """Return CPU seconds used by others and stolen in the window, and the number of CPUs; None if not known."""
+        """Return the CPU seconds used by others and stolen in the window, and the number of CPUs; None if unknown."""
         if len(self._samples) < 2:
             return {"others_cpu_s": None, "steal_cpu_s": None, "cpus": None}
         (before, used_before), (after, used_after) = self._samples

@@ -26,7 +26,7 @@ request.
 MOST_ANSWER_BYTES = 1 << 28
 """Maximum size of an answer after decompression, equal to the maximum size of a level's record in the store.
 
-The longest answer is a tally: about 30 MB for 100,000 clients with an outage each and a day of seconds.
+The longest answer is a tally: about 30 MB for 100,000 clients with an outage each and a day of counts per second.
 """
 SAID_OFTEN = (
     '"refused": "why": "hint": {"do": "stop", "with": {}} {"do": "start", "with": {"document": {"clients": 1, "seed": '

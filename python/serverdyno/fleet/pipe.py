@@ -43,7 +43,7 @@ class MessagePipe:
     ) -> None:
         """Create the pipe.
 
-        `look` is called whenever no data could be sent or received for `look_s` (None: never). It may raise an
+        `look` is called whenever no data could be sent or received for `look_s` (never if None). It may raise an
         exception to end the call.
         """
         end.setblocking(False)
@@ -102,7 +102,7 @@ def refusal(error: Exception) -> dict[str, Any]:
 def told_or_raised(answer: dict[str, Any], blob: bytes | None) -> Any:
     """Return the result in an answer, with the bytes that follow it, if any.
 
-    Raises the error with which the request was refused, or KeyError or TypeError for a malformed answer.
+    Raises the error that the answer reports, or KeyError or TypeError for a malformed answer.
     """
     if "refused" in answer:
         error = REFUSALS[answer["refused"]](*(str(part) for part in answer["why"]))

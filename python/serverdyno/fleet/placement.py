@@ -48,8 +48,8 @@ def of_processors(
 ) -> tuple[int, ...]:
     """Return `count` CPUs for a server.
 
-    CPUs in `free`, which the generator does not use, precede the CPUs in `others`. CPUs of one memory node come
-    together. In a node, one CPU of every core precedes the second CPU of any core. Raises UserError if there are fewer
+    CPUs in `free`, which the generator does not use, precede the CPUs in `others`. CPUs of one memory node are
+    adjacent. In a node, one CPU of every core precedes the second CPU of any core. Raises UserError if there are fewer
     CPUs.
     """
     every = sorted({*free, *others})

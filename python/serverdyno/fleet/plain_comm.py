@@ -57,12 +57,12 @@ class PlainComm(TLS):  # type: ignore[misc]  # Dask has no types
         return certificates.name_of(self.extra_info.get("peercert"))
 
     def handshake_info(self) -> dict[str, Any]:
-        """Return nothing, because compression and pickles are not negotiated."""
+        """Return an empty dict, because compression and pickles are not negotiated."""
         return {}
 
     @staticmethod
     def handshake_configuration(local: dict[str, Any], remote: dict[str, Any]) -> dict[str, Any]:
-        """Return nothing: the peer's proposals are ignored."""
+        """Return an empty dict, because the peer's proposals are ignored."""
         return {}
 
     async def read(self, deserializers: object = None) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class PlainComm(TLS):  # type: ignore[misc]  # Dask has no types
 
 
 def _without_pickles(part: object) -> None:
-    """Replace the pickled exception in an error of Dask's server by None. Its text is sent separately."""
+    """Replace the pickled exception in an error of Dask's server with None. Its text is sent separately."""
     if not isinstance(part, Serialize):
         raise TypeError(f"{type(part).__name__} is not plain data")
 

@@ -74,7 +74,8 @@ def preflight(setup: LoadSetup, level: Level) -> Preflight:
     calm = _calm(setup, level)
     # A single operation may take up to the timeout of the load.
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
-    # Keep the rate limit: the server was queried just before this check. The pause at the end precedes the load.
+    # Respect the rate limit, because the server was queried just before this check. The pause at the end precedes the
+    # load.
     _pause(calm.bounds, 0)
     results = [_attempt(calm, level, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
@@ -136,7 +137,7 @@ def _paced(setup: LoadSetup) -> LoadSetup:
 
 
 def _calm(setup: LoadSetup, level: Level) -> LoadSetup:
-    """Return the setup with the rate of the load as a limit, if an operation is one request, and without an outage."""
+    """Return the setup without an outage, and limited to the load's rate if an operation is one request."""
     work = setup.suite.work
     suite = setup.suite.with_settings(work, work.undisturbed(setup.suite.settings(work)))
     rates = [setup.bounds.max_rate_per_s] if setup.bounds else []

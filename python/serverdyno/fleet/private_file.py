@@ -17,7 +17,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def make_private(directory: Path) -> None:
-    """Create a directory and its missing parents for only this user. Existing ones are kept."""
+    """Create a directory and its missing parents, which only this user may access. Existing ones are not changed."""
     for each in (*reversed(directory.parents), directory):
         if not each.exists():
             each.mkdir(DIRECTORY_MODE)

@@ -42,8 +42,8 @@ END_S = 5.0
 class Standstill:
     """Measures how long a process has been in one state without an answer, by checks of the state.
 
-    A runnable process is never given up, even without CPU time. Time in which this process itself was stopped counts as
-    one check.
+    A runnable process never counts as lost, even without CPU time. Time in which this process itself was stopped counts
+    as one check.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class WorkerProcess:
     def answer(self) -> Any:
         """Wait for the answer.
 
-        Raises the error with which the worker refused, or DynoError if the process has ended or is stuck.
+        Raises the error that the worker reports, or DynoError if the process has ended or is stuck.
         """
         if self.lost and not self._pipe.wait(0.0):
             raise self._lost_still()
@@ -150,7 +150,7 @@ class WorkerProcess:
             raise self._lost_still()
 
     def _stands_still(self) -> bool:
-        """Look at a process that does not answer. Return whether it is lost."""
+        """Check a process that does not answer. Return whether it is lost."""
         try:
             state = psutil.Process(self._process.pid).status()
         except psutil.NoSuchProcess:
@@ -183,7 +183,7 @@ def processes(
 ) -> Iterator[Fleet]:
     """Yield a fleet of `count` processes, each of which has opened the target. Raises DynoError.
 
-    `load_file` is packed. `cpus` are distributed to the processes in turn; empty: not pinned.
+    `load_file` is packed. `cpus` are distributed to the processes in turn; if empty, they are not pinned.
     """
     workers: list[WorkerProcess] = []
     workspaces = secrets.randbits(WORKSPACES_BITS)

@@ -43,7 +43,7 @@ class FleetScheduler(FleetServer):
         self._members[name] = at
         try:
             await comm.write({"joined": name})
-            await comm.read()  # waits for the end: a member sends nothing more
+            await comm.read()  # waits until the member leaves, because it sends nothing more
         finally:
             del self._members[name]
         return Status.dont_reply

@@ -156,11 +156,11 @@ class NodeServer:
         return None if found is None else int(found)
 
     def pids(self) -> list[int]:
-        """Return none, because process IDs of the node are not valid on this machine."""
+        """Return an empty list, because process IDs of the node are not valid on this machine."""
         return []
 
     def data_directories(self) -> list[Path]:
-        """Return none, because the directories are on the node."""
+        """Return an empty list, because the directories are on the node."""
         return []
 
     def requests_served(self) -> int | None:

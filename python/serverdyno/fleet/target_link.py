@@ -1,6 +1,6 @@
-"""Check the network link by which a node reaches its target, because a pulled cable causes no error.
+"""Check the network link between a node and its target, because a pulled cable causes no error.
 
-Packets are sent again until a client's timeout, so a level without a link looks like a level with a slow server.
+Packets are retransmitted until a client's timeout, so a level without a link looks like a level with a slow server.
 `cluster.py` handles the loss of the link to the controller.
 """
 

@@ -146,7 +146,7 @@ class Worker:
         return self.look(timeout_s)
 
     def go(self, start_monotonic_ns: int, timeout_s: float) -> Look:
-        """Set the start of the level, and `look`."""
+        """Set the start of the level, and return the result of `look`."""
         self._running().go(start_monotonic_ns)
         self._is_going = True
         return self.look(timeout_s)
@@ -188,7 +188,7 @@ class Worker:
         team: dict[str, Any],
     ) -> dict[str, Any]:
         """Start a server on this node; see `serving.ServerPlace`."""
-        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (those that generate load start without it)
+        from serverdyno.fleet.serving import ServerPlace  # noqa: PLC0415 (nodes that only generate load don't need it)
 
         self._serving = self._serving or ServerPlace()
         return self._serving.start(server, settings, cpus, address, team)
@@ -204,7 +204,6 @@ class Worker:
             self._serving.stop(number)
 
     def stop(self) -> None:
-        """End the level early."""
         self._hurry.clear()
         if self._load is not None:
             self._load.stop()
@@ -224,7 +223,7 @@ class Worker:
         cpus: list[int],
         timeout_s: float,
     ) -> Look:
-        """Begin a group of levels that end when done (`group.Group`), and `look_at_group`.
+        """Begin a group of levels that end when done (`group.Group`). Return the result of `look_at_group`.
 
         If `cpus` is empty, any CPUs are used.
         """
@@ -240,7 +239,7 @@ class Worker:
         return self.look_at_group(timeout_s)
 
     def open_gate(self, gate: int, begins_monotonic_ns: int, timeout_s: float) -> Look:
-        """Open a gate at which the group's clients wait, and `look_at_group`."""
+        """Open a gate at which the group's clients wait. Return the result of `look_at_group`."""
         assert self._group is not None, "no group was started"
         self._group.open_gate(gate, begins_monotonic_ns)
         return self.look_at_group(timeout_s)
@@ -297,7 +296,6 @@ class Worker:
         return {"ended": self._removal.wait(timeout_s), "left": self._removal.left()}
 
     def stop_removing(self) -> None:
-        """Stop the removal early."""
         if self._removal is not None:
             self._removal.stop()
 

@@ -1,1 +1,1 @@
-"""The model of a plan, and how one is read, checked, expanded and ordered. Nothing here starts a server or a load."""
+"""The model of a plan: reading, checking, expanding and ordering. Nothing here starts a server or generates load."""

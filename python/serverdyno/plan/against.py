@@ -53,7 +53,7 @@ def _all_but_servers(loaded: LoadedPlan) -> dict[str, object]:
 
 
 def _texts(plan: str, base: str) -> str:
-    """Return both plans as one text, with the other plan as a comment."""
+    """Return the text of `plan`, followed by `base` as a comment."""
     commented = "".join(f"# {line}\n" for line in base.splitlines())
     return f"{plan}\n# Run against this plan, interleaved with it:\n{commented}"
 

@@ -63,7 +63,7 @@ def rate_problem(suite: Suite, bounds: Bounds) -> str | None:
 def bounds_problems(
     path: tuple[str | int, ...], bounds: Bounds, planned: Sequence[Level], suites: Sequence[Suite]
 ) -> Iterator[Problem]:
-    """Yield the bounds that the planned levels of the suites exceed."""
+    """Yield a problem for each bound that the planned levels of the suites exceed."""
     clients = max(level.clients for level in planned)
     if clients > bounds.max_clients:
         message = f"{bounds.max_clients}, but the suite has up to {clients} clients"
@@ -105,7 +105,7 @@ def _time_problems(suite: Suite) -> list[Problem]:
 
 
 def _step_problems(suite: Suite) -> list[Problem]:
-    """Return the settings that have no effect because levels end when their work is done."""
+    """Return the problems with settings of a suite whose levels end when their work is done."""
     if not suite.ends_when_done:
         return []
     found = [
@@ -127,7 +127,7 @@ def _step_problems(suite: Suite) -> list[Problem]:
 
 
 def _operations_problems(suite: Suite) -> list[Problem]:
-    """Return the settings that conflict with `operations`, the number of operations after which a level ends."""
+    """Return the problems with settings that conflict with `operations`, which ends a level after that number."""
     if suite.operations is None:
         return []
     most = max(level.clients * level.threads for level in levels(suite))
@@ -154,7 +154,7 @@ def _work_problems(suite: Suite) -> list[Problem]:
 
 
 def _open_problems(suite: Suite) -> list[Problem]:
-    """Return the settings that conflict with open load."""
+    """Return the problems with settings of open load."""
     if suite.open is None:
         return [Problem(("axis",), "rate requires a suite with [open]")] if suite.axis == "rate" else []
     problems = [

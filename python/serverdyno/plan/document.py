@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 20
 MOST_KNOWN = 20
 """Maximum number of known names that a message lists if it also has a suggestion."""
 DEEPEST = 32
-"""Maximum nesting of tables and arrays, and maximum number of parts of a key. A plan needs six."""
+"""Maximum nesting depth of tables and arrays, and maximum number of parts in a key. A plan needs six."""
 _TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep"
 # A key stands at the start of a line or in an inline table.
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
@@ -58,7 +58,7 @@ def read_text(path: Path) -> str:
     if len(content) > MOST_BYTES:
         raise UserError(f"{path} has more than {MOST_BYTES >> 20} MiB, the maximum for a plan or suite")
     try:
-        return content.decode("utf-8-sig")  # editors of Windows write a byte order mark
+        return content.decode("utf-8-sig")  # Windows editors write a byte order mark
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8 text, as TOML must be") from error
 
@@ -76,7 +76,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         cause = _cause(text, f"{error}")
         raise PlanError(source, [f"not valid TOML: {error}{f'; {cause}' if cause else ''}"]) from error
-    except ValueError as error:  # Python refuses to read a number of more than 4,300 digits
+    except ValueError as error:  # Python refuses to parse numbers of more than 4,300 digits
         raise PlanError(source, ["a number has more digits than can be read"]) from error
     except RecursionError as error:
         raise PlanError(source, [_TOO_DEEP]) from error
@@ -121,11 +121,11 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "this table's name is already used: a table that may occur several times begins with [[NAME]]",
     ),
 )
-"""Mistakes in TOML: a pattern of the line, a pattern of the parser's message, and the cause."""
+"""Mistakes in TOML: a pattern for the line, a pattern for the parser's message, and the cause."""
 
 
 def _cause(text: str, message: str) -> str | None:
-    """Return the probable cause of a parser's error, judged by the line that the message names; None if not known."""
+    """Return the probable cause of a parser's error, judged by the line that the message names; None if unknown."""
     if text.lstrip().startswith(("{", "<")):
         return f"this file looks like JSON or XML, but {_TOML}"
     found = _AT_LINE.search(message)
@@ -169,7 +169,7 @@ def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
 
 
 def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """Return one pydantic error in words, with the refused value or the known names."""
+    """Describe a pydantic error, with the refused value or the known names."""
     if error["type"] == "extra_forbidden":
         return f"unknown key{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
     if error["type"] == "missing":
@@ -178,7 +178,7 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _other_kind(error: ErrorDetails) -> str:
-    """Return advice on how to write a value that was given as another type; empty if the intention is unclear."""
+    """Return how to write a value that has the wrong type; empty if the intention is unclear."""
     name, value = error["loc"][-1] if error["loc"] else "", error["input"]
     match error["type"], value:
         case "list_type", dict():
@@ -198,7 +198,7 @@ def _other_kind(error: ErrorDetails) -> str:
 
 
 def _scalar(value: object) -> str | None:
-    """Return the number or Boolean in a text in TOML's notation; None: the text contains something else."""
+    """Return a text in TOML's notation if it is a number or a Boolean; None otherwise."""
     text = value.strip() if isinstance(value, str) else ""
     return text.lower() if re.fullmatch(r"-?\d+(?:\.\d+)?|true|false", text, re.IGNORECASE) else None
 

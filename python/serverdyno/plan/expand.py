@@ -147,7 +147,7 @@ def trial(planned: Level, rate_per_s: int) -> Level:
 
 
 def rates_of_peak(percents: Sequence[int], peak_s: float) -> list[int]:
-    """Return shares of a peak as whole requests/s, to three digits: the peak is not known more precisely."""
+    """Return percentages of a peak in whole requests/s, rounded to three digits, the precision of the peak."""
     return [max(1, int(float(f"{peak_s * percent / 100:.3g}"))) for percent in percents]
 
 
@@ -158,7 +158,7 @@ def _name(suite: Suite, index: int, load: int) -> str:
 
 
 def _loads(suite: Suite) -> list[tuple[int, int | None]]:
-    """Return the clients of each level, and its rate if the load is open. A search begins with the lowest rate."""
+    """Return the number of clients of each level, and the rate of open load. A search begins with the lowest rate."""
     if suite.open is None:
         return [(clients, None) for clients in suite.clients]
     if suite.open.percent_of_peak:

@@ -26,7 +26,7 @@ _MOST_NAME = 63
 
 
 FILES = ("trust", "certificate", "key")
-"""Settings of a server of your own that name a file."""
+"""Settings of a user's server that name a file."""
 SUITE_FILE = ".toml"
 """Suffix that distinguishes the file of a plan's suite from the name of a shipped suite."""
 
@@ -80,7 +80,7 @@ def load_plan(
 
 
 def _with_whole_paths(plan: Plan, folder: Path, settings_types: SettingsTypes) -> tuple[Plan, list[Problem]]:
-    """Return the plan with absolute paths of the files in the settings of your servers, and those that do not exist."""
+    """Return the plan with absolute paths of files in users' server settings, and a problem for each missing file."""
     problems: list[Problem] = []
     servers = []
     for index, server in enumerate(plan.servers):
@@ -111,7 +111,7 @@ def with_clients(suite: Suite, option: str) -> Suite:
     """Return a suite whose clients are replaced by an option's `1,2,4`. Its name, title and certainty state this.
 
     Steps of `threads_from` above the last number of clients are removed. Raises UserError if the option is not a list
-    of numbers of clients, and PlanError if the suite can't have them.
+    of numbers of clients, and PlanError if the suite does not allow them.
     """
     clients, wrong = read(option, "clients", Suite.model_fields["clients"])
     if wrong is not None:
@@ -159,7 +159,7 @@ def with_testbed(plan: Plan, testbed: Testbed, settings_types: SettingsTypes, kn
 def until_precise(plan: Plan, percent: str, known: Sequence[Suite]) -> Plan:
     """Return a plan that adds repetitions until an option's precision (`2%`) is reached.
 
-    Raises UserError if the option is not a percentage, or if a suite's averages have no precision to reach.
+    Raises UserError if the option is not a percentage, or if the plan or a suite does not allow it.
     """
     if message := next(filter(None, map(precision_problem, known)), None):
         raise UserError(f"--until: {message}")

@@ -44,7 +44,7 @@ def line_of(lines: dict[KeyPath, int], path: KeyPath) -> int | None:
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield every `key = value` and every table header, with its line.
 
-    A statement ends at the first line end up to which it is valid TOML: line ends occur only between statements, inside
+    A statement ends at the first line end where it is valid TOML: line ends occur only between statements, inside
     brackets and inside multi-line strings, and an unclosed bracket or string is invalid. Each further line of a
     statement requires another attempt to parse the statement. So reading stops after MOST_READ characters, and later
     statements have no line.

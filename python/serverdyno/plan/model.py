@@ -72,7 +72,7 @@ def titled(data: dict[str, Any]) -> dict[str, Any]:
 
 
 class ThreadStep(Model):
-    """The number of threads per client, from a number of clients on (VeriTest 2003, figure 12)."""
+    """The number of threads per client from a given number of clients upward (VeriTest 2003, figure 12)."""
 
     clients: int = Field(ge=1, description="The number of clients from which the step applies.")
     threads: int = Field(ge=1, le=1000, description="Number of threads per client from this step on.")
@@ -82,10 +82,10 @@ class Suite(Model):
     """An ordered list of levels with a growing number of clients.
 
     `source` is the publication of the parameters. `description` says what the suite measures, and what it does not
-    measure. `certainty` says for each parameter (`length_s`, `http.version`) why and how it is known: *seen* in the
+    measure. `certainty` states how each parameter (`length_s`, `http.version`) is known, and why: *seen* in the
     published report, *derived* from what is published, from *memory* of the literature, or our own *choice*. `axis` is
     the quantity that grows from level to level. `sections` contains the settings of protocols and of the kind of work,
-    each of which is a table in a file.
+    each a table in a file.
     """
 
     name: Name = Field(description="The suite's name. Every report shows it.")
@@ -107,17 +107,13 @@ class Suite(Model):
     )
     threads: int = Field(default=1, ge=1, le=1000, description="Number of concurrent requests per client.")
     threads_from: list[ThreadStep] = Field(
-        default=[], description="Steps: from a number of clients on, each client has more threads."
+        default=[], description="Steps: from a given number of clients upward, each client has more threads."
     )
     length_s: Annotated[float, Option(("--length", "-d"), is_time=True)] = Field(
         gt=0, le=MAX_LENGTH_S, description="Length of a load level, including its ramps."
     )
-    ramp_up_s: float = Field(
-        default=0, ge=0, description="Time at the beginning of a level that is not measured."
-    )
-    ramp_down_s: float = Field(
-        default=0, ge=0, description="Time at the end of a level that is not measured."
-    )
+    ramp_up_s: float = Field(default=0, ge=0, description="Unmeasured time at the beginning of a level.")
+    ramp_down_s: float = Field(default=0, ge=0, description="Unmeasured time at the end of a level.")
     operations: Annotated[int | None, Option(("--requests", "-n"))] = Field(
         default=None,
         ge=1,
@@ -213,7 +209,7 @@ class Suite(Model):
 
     @property
     def law(self) -> Law:
-        """The spacing of the arrivals of open load."""
+        """The spacing of arrivals under open load."""
         return "poisson" if self.open is None else self.open.law
 
     @property
@@ -266,15 +262,15 @@ class Suite(Model):
 class Level:
     """One level, ready to run.
 
-    `index` is its place in the experiment, from 1; `last` marks the last level of its suite.
+    `index` is its position in the experiment, from 1; `last` marks the last level of its suite.
 
-    `rate_per_s` is the rate of open load; None: each client waits for its answer before its next operation.
-    `operations` is the number of operations after which the level ends; None if it ends only after its length. `suite`
-    is None in experiments before format 9, which have one suite.
+    `rate_per_s` is the rate of open load; None for closed load, where each client waits for its answer. `operations` is
+    the number of operations after which the level ends; None if it ends only after its length. `suite` is None in
+    experiments before format 9, which have one suite.
 
-    `step` is the name of a level that ends when its work is done, and `state` is cold, warm or a phase; None: the
-    level ends at its time. All levels of a suite that end when done share files or sessions, so they are repeated as
-    one group. `figure` is the figure of the published report that the step re-creates.
+    `step` is the name of a level that ends when its work is done, and `state` is cold, warm or a phase; None if the
+    level ends at a given time. All levels of a suite that end when done share files or sessions, so they are repeated
+    as one group. `figure` is the figure of the published report that the step re-creates.
     """
 
     index: int
@@ -306,7 +302,7 @@ class Level:
 
 
 class GeneratorPlan(Model):
-    """Where and how the load is generated. `cpus` empty: dyno chooses CPUs that the server does not use.
+    """Where and how the load is generated. If `cpus` is empty, dyno chooses CPUs that the server does not use.
 
     `threads` is per process, or per node of the `fleet`. The clients are distributed among all threads.
     """
@@ -323,7 +319,7 @@ class GeneratorPlan(Model):
     )
     weights: dict[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={},
-        description="Weights by node name, by which clients are divided among nodes. Default: the number of "
+        description="Weights by node name; clients are divided in proportion to them. Default: the number of "
         "CPUs. Give all weights or none.",
     )
     cpus: Annotated[list[int], Option(("--cpus",), listed=True, ranges="each")] = Field(
@@ -361,7 +357,7 @@ class Bounds(Model):
 class ServerPlan(Model):
     """A server under test, its fixed settings, and the factors that vary other settings.
 
-    Every combination of factor levels is a configuration. `cpus` empty: dyno chooses the CPUs.
+    Every combination of factor levels is a configuration. If `cpus` is empty, dyno chooses the CPUs.
     """
 
     server: str = Field(description="A name that `dyno servers` lists.")
@@ -409,8 +405,8 @@ class Plan(Model):
     A run starts its server anew and runs the suites on it one after another, in the order of the plan.
 
     `minimum_effect_percent` is the smallest difference that matters, as the percentage by which the faster
-    configuration exceeds the slower one; 0: any difference. `until_percent`: pairs of repetitions are added, after
-    the first six, until the widest interval of an average is at most +- this percentage, or until
+    configuration exceeds the slower one; with 0, any difference matters. With `until_percent`, pairs of repetitions are
+    added after the first six, until the widest interval of an average is at most +- this percentage, or until
     `most_repetitions` is reached.
     """
 
@@ -449,7 +445,7 @@ class Plan(Model):
         default=None,
         gt=0,
         le=100,
-        description="Add pairs of repetitions, from six on, until the widest interval of an average is at most "
+        description="After six repetitions, add pairs until the widest interval of an average is at most "
         "+- this percentage.",
     )
     most_repetitions: int = Field(
@@ -524,12 +520,12 @@ class Plan(Model):
 
     @property
     def begins_with(self) -> int:
-        """The number of repetitions with which an experiment begins."""
+        """The initial number of repetitions."""
         return self.repetitions if self.until_percent is None else FEWEST_UNTIL
 
     @property
     def ends_with(self) -> int:
-        """The largest number of repetitions that an experiment can reach."""
+        """The maximum number of repetitions."""
         return self.repetitions if self.until_percent is None else self.most_repetitions
 
 
@@ -537,8 +533,9 @@ class Plan(Model):
 class Configuration:
     """One combination of factor levels of one server. `protocol` is None if not recorded (before format 3).
 
-    `node` is the fleet's node on which the server runs; None: this machine. `address` is its address on that node.
-    `back_nodes` are the nodes of the servers behind a team's front, in turn; empty: the front's own node.
+    `node` is the fleet's node that runs the server; None for this machine. `address` is its address on that node.
+    `back_nodes` are the nodes that run the servers behind a team's front, used in turn; if empty, the front's node
+    does.
     """
 
     name: str
@@ -563,7 +560,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """One run: one configuration in one repetition. `number` is its place in the experiment, from 1."""
+    """One run: one configuration in one repetition. `number` is its position in the experiment, from 1."""
 
     number: int
     configuration: str

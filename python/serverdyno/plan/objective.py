@@ -28,7 +28,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Bounds on percentiles, and on the share of failures; None: as many failures as the percentiles allow."""
+    """Bounds on percentiles and on the share of failures. Without the latter, only the percentiles bound failures."""
 
     tails: tuple[Tail, ...]
     failed_share: float | None

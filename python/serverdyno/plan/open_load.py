@@ -17,8 +17,7 @@ MAX_RATE_PER_S = 10_000_000
 class OpenLoad(Model):
     """Operations that arrive at a given rate, even if earlier operations have no answer yet.
 
-    The suite's `clients` is then one number: the connections that carry the operations, each with the suite's
-    threads.
+    The suite's `clients` is then a single number of connections, each with the suite's threads.
     """
 
     rate_per_s: Annotated[
@@ -61,7 +60,7 @@ class OpenLoad(Model):
         default=1_000_000,
         ge=0,
         le=100_000_000,
-        description="Maximum number of operations waiting for a connection. Operations beyond it are "
+        description="Maximum number of operations waiting for a connection. Further operations are "
         "dropped and counted.",
     )
 

@@ -14,8 +14,8 @@ def order(
     """Return the runs: every configuration once in every repetition.
 
     `interleaved` is A B C, C B A, A B C ...: over each pair of repetitions every configuration has the same mean
-    place, so that a drift that is linear in time cancels. `sequential` is A A, B B, C C and gives no protection
-    against drift. `random` shuffles each repetition, in the same way for the same seed.
+    position, so that linear drift cancels out. `sequential` is A A, B B, C C and gives no protection against drift.
+    `random` shuffles each repetition, in the same way for the same seed.
     """
     names = [configuration.name for configuration in configurations]
     pairs: list[tuple[str, int]]

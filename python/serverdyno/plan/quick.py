@@ -1,4 +1,4 @@
-"""The plan behind `dyno load`: one URL of the user's server, and a suite made from a few options."""
+"""The plan behind `dyno load`: one URL of the user's server, and a suite built from a few options."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _suite(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[st
 
 
 def _fitting(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, int]:
-    """Return the clients and streams that the user did not give, at most as many as there are requests."""
+    """Return defaults for clients and streams that the user did not set, at most the number of requests."""
     requests, fitting = values["requests"], dict[str, int]()
     if values.get("http") == "2" and "streams" not in given:
         clients = max(values.get("clients", [1])) if "clients" in given else 1
@@ -192,7 +192,7 @@ def _at_once(values: Mapping[str, Any]) -> int:
 
 
 def _ramp_s(values: Mapping[str, Any], options: HttpOptions) -> float:
-    """Return a tenth of the length, or less so that the window is long enough; 0 if every request counts."""
+    """Return the given ramp; by default a tenth of the length or less, or 0 if every request counts."""
     if options.ramp is not None:
         return options.ramp
     if "requests" in values:
@@ -226,7 +226,7 @@ def _plan(url: str, values: Mapping[str, Any], options: HttpOptions) -> dict[str
 
 
 def _at(server: Mapping[str, Any], address: str) -> dict[str, Any]:
-    """Return the server's table of the plan, changed to connect to one address of its host."""
+    """Return the plan's server table, changed to connect to one address of its host."""
     settings = {**server.get("settings", {}), "connect_to": address}
     name = "-".join(re.findall("[0-9a-z]+|[.]", address.lower())).replace("-.-", ".")
     return {**server, "name": f"target-{name}", "settings": settings}

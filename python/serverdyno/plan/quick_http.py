@@ -42,7 +42,7 @@ class HttpOptions(Model):
     ramp: Annotated[float | None, Option(is_time=True)] = Field(
         default=None,
         ge=0,
-        description="Time at the start and at the end of a level that is not measured. Default: a tenth of its length.",
+        description="Unmeasured time at the start and at the end of a level. Default: a tenth of its length.",
     )
     urls: Path | None = Field(
         default=None,
@@ -107,7 +107,7 @@ class HttpOptions(Model):
         return {"paths": read_url_list(self.urls, url)}
 
     def headers(self) -> list[str]:
-        """Return the headers that the user set by their own options."""
+        """Return the headers that the user set with dedicated options."""
         given = {"Content-Type": self.content_type, "Cookie": self.cookie}
         return [f"{name}: {value}" for name, value in given.items() if value is not None]
 

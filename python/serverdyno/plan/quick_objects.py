@@ -1,4 +1,4 @@
-"""The plan behind `dyno objects`: one bucket of the user's server, and a suite made from a few options."""
+"""The plan behind `dyno objects`: one bucket of the user's server, and a suite built from a few options."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ class ObjectsOptions(Model):
     )
     mix: str | None = Field(
         default=None,
-        description="Weights of the operations. Default: get=45,put=15,head=30,delete=10. Also list, copy, get_range "
-        "and delete_many.",
+        description="Weights of the operations. Default: get=45,put=15,head=30,delete=10. Further operations: list, "
+        "copy, get_range and delete_many.",
     )
     region: str | None = Field(
         default=None,
         description="Region of the bucket. Default: AWS_REGION, the AWS profile's, or us-east-1.",
     )
     addressing: Addressing = Field(
-        default="path", description="Place of the bucket in requests: in the path, or in front of the host."
+        default="path", description="Where requests name the bucket: in the path, or in front of the host."
     )
     ca_file: Path | None = Field(
         default=None, description="Trust the authorities in this file (PEM) instead of the system's."
@@ -170,7 +170,7 @@ def _url_problems(url: str, texts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _taken_for_host(url: str) -> str:
-    """Return the right spelling if the URL may begin with its bucket, as for the AWS CLI; empty if that is unlikely."""
+    """Return a hint if the URL seems to begin with a bucket, as for the AWS CLI; otherwise empty text."""
     found = re.match(r"(s3s?)://([\w-]+)(/.*|$)", url)
     if found is None:
         return ""

@@ -1,7 +1,7 @@
 """The fields of suites and plans that are options of a command, and the documents that the options fill.
 
-An option is a field of a suite or a plan with `Option` in its annotation. The field defines its name, type, bounds
-and help text. `quick.py` and `quick_objects.py` make plans of them.
+An option is a field of a suite or a plan with `Option` in its annotation. The field defines its name, type, bounds and
+help text. `quick.py` and `quick_objects.py` build plans from them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def names_of(settings: Mapping[str, Setting]) -> dict[KeyPath, str]:
 
 
 def shown_fields(settings: Mapping[str, Setting], defaults: Mapping[str, str]) -> dict[str, FieldInfo]:
-    """Return the fields by option name, with the defaults of the command, and with the shortest length of a level."""
+    """Return the fields by option name, with the command's defaults and the minimum length of a level."""
     found = {name: copy(setting.field) for name, setting in settings.items()}
     for name, shown in defaults.items():
         found[name].default = shown
@@ -128,7 +128,7 @@ def open_problems(texts: Collection[str]) -> Iterator[str]:
 
 
 def _searched(bound: float | None) -> list[int]:
-    """Return the range of the search. It ends at half of the bound: closer to the bound, requests would be delayed."""
+    """Return the range of the search. It ends at half the bound: closer to it, requests would be delayed."""
     if bound is None:
         return SEARCHED_RATES
     highest = max(2, min(SEARCHED_RATES[1], int(bound / 2)))

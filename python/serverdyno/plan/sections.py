@@ -49,7 +49,7 @@ def completed(sections: Mapping[str, SectionModel], workload: str) -> dict[str, 
 
 
 def as_initial(found: ErrorDetails, *place: str) -> InitErrorDetails:
-    """Return a pydantic error as input of a new ValidationError, with its location moved below `place`."""
+    """Return a pydantic error as input for a new ValidationError, with its location moved below `place`."""
     is_ours = found["type"] == SPELLING  # pydantic knows only the messages of its own error types
     return InitErrorDetails(
         type=PydanticCustomError(SPELLING, SPELLED, found["ctx"]) if is_ours else found["type"],

@@ -32,7 +32,7 @@ def in_plan(text: str) -> str:
 
 
 def is_of_options(suite: Suite) -> bool:
-    """Return whether a suite was made from options on the command line, so that hints name options."""
+    """Return whether a suite was built from options on the command line, so that hints name options."""
     return suite.source.startswith("the options of `dyno ")
 
 
@@ -77,7 +77,7 @@ def _written(option: str, value: str) -> str | None:
 @functools.cache
 def _settings() -> dict[str, Setting]:
     """Return the settings behind the options of both commands, by the option's name without hyphens."""
-    from serverdyno.plan import quick, quick_objects  # noqa: PLC0415  they import much, and hints are rare
+    from serverdyno.plan import quick, quick_objects  # noqa: PLC0415  they are slow to import, and hints are rare
 
     both = quick_objects.SETTINGS | quick.SETTINGS
     return {name.replace("_", "-"): setting for name, setting in both.items()}

@@ -70,7 +70,7 @@ class Subnet(Model):
         return [f"{self.name}-{number}" for number in range(1, self.hosts + 1)]
 
     def offset_s(self, host: int) -> float:
-        """Return the offset of a host's clock. Hosts count from 0."""
+        """Return the offset of a host's clock. Hosts are numbered from 0."""
         return self.clock_offset_s[host] if host < len(self.clock_offset_s) else 0.0
 
 

@@ -50,7 +50,7 @@ OTHERS = "for requests with other methods, headers or bodies, use a session, see
 
 
 class _OtherFormatError(ValueError):
-    """A line shows that the file's format can't be used."""
+    """A line that shows that the file's format can't be used."""
 
 
 def read_url_list(file: Path, url: str) -> list[str]:
@@ -152,7 +152,7 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
 
 
 def _of_format(line: str) -> str | None:
-    """Return how to convert a file of another format; None: the line does not show another format."""
+    """Return how to convert a file of another format; None if the line shows no other format."""
     if line.startswith("#Fields:"):
         return _of_fields(line.split()[1:])
     if line[:1] in ("{", "[", "<") and not _LOGGED.search(line):

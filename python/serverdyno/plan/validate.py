@@ -39,7 +39,7 @@ from serverdyno.plan.protocols.files import FILES
 from serverdyno.plan.protocols.work import Cut
 from serverdyno.plan.spoken import SettingsTypes, protocol_of_server
 
-# Names become folder names (at most 255 bytes) and legends of charts.
+# Names become folder names (at most 255 bytes) and chart legends.
 MAX_CONFIGURATION_NAME = 100
 MOUNTED = {
     **dict.fromkeys(("sftp", "ssh", "scp", "rsync"), "sshfs"),
@@ -59,12 +59,12 @@ _NO_URLS = (
     (r"(:\d+(?:/.*)?)", "write http://127.0.0.1{0}"),
     (r"(?:wss?|grpcs?)://.*", "dyno speaks HTTP/1 and HTTP/2, but not WebSocket or gRPC"),
 )
-"""Patterns of URLs as other tools spell them, with what to write instead."""
+"""Patterns for URLs in other tools' notations, with what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The context for checking the servers of a plan. `levels` and `suites` are the known ones."""
+    """The context for checking the servers of a plan. `levels` and `suites` leave out unknown suites."""
 
     settings_types: SettingsTypes
     machine_cpus: Collection[int]
@@ -82,7 +82,7 @@ def check_plan(
     """Return the plan in a document, or None, and all its problems.
 
     `settings_types` contains the settings model of every known server, by name. `machine_cpus` are the CPUs that may be
-    named, by default the CPUs of this process. `known` are suites of the plan that are not shipped.
+    named, by default the CPUs of this process. `known` are the plan's suites that are not shipped.
     """
     plan, unsound = check_model(Plan, data)
     frame = _frame(data, _first_keys(unsound))
@@ -144,7 +144,7 @@ def precision_problem(suite: Suite) -> str | None:
 def url_problem(url: str, schemes: Sequence[str] | None = None, suites: Sequence[Suite] = ()) -> str | None:
     """Return why `url` can't be a target; None if it can.
 
-    `schemes` are the allowed ones. None: the schemes of every protocol; the message then names those that can carry
+    `schemes` are the allowed schemes. None allows those of every protocol; the message then names those that can carry
     `suites`. Whether the server consents to load is checked only when the load starts.
     """
     allowed = schemes or [scheme for protocol in protocols.known() for scheme in protocol.schemes]
@@ -176,7 +176,7 @@ def _carries(scheme: str, suites: Sequence[Suite]) -> bool:
 
 
 def other_spelling(place: str) -> str | None:
-    """Return the URL of a share or export that is written as in Windows or for mount(8); None if it is neither."""
+    """Return the URL of a share or export in Windows or mount(8) notation; None if it is in neither."""
     if found := re.fullmatch(r"(smb|cifs|nfs):/?([^/\\].*)", place):
         return f"{found[1].replace('cifs', 'smb')}://{found[2]}"
     if found := re.fullmatch(r"(?:cifs:|smb:)?(?://|\\\\)([^/\\]+)[/\\](.+)", place):
@@ -527,7 +527,7 @@ def _back_problems(path: tuple[str, int], server: ServerPlan) -> Iterator[Proble
 
 
 def _testbed_problems(frame: Plan, servers: Mapping[int, ServerPlan], context: _Context) -> Iterator[Problem]:
-    """Yield the options that the hosts of a testbed can't have, and the servers that they can't reach."""
+    """Yield problems with options that a testbed's hosts can't have, and with servers that they can't reach."""
     if frame.testbed is None:
         return
     if frame.generator.fleet is not None or frame.generator.processes > 1 or frame.generator.cpus:
@@ -566,7 +566,7 @@ def _externals(context: _Context) -> str:
 
 
 def _name_problems(servers: Mapping[int, ServerPlan]) -> Iterator[Problem]:
-    """Yield the names that are too long, and for each server the first name that is already taken."""
+    """Yield problems with configuration names that are too long or not unique."""
     owner: dict[str, int] = {}
     for index, server in servers.items():
         names = [configuration_name(server, levels) for levels in combinations(server)]

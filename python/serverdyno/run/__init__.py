@@ -1,1 +1,1 @@
-"""Carries out an experiment in stages, records each finished level at once, and leaves no process running."""
+"""Runs an experiment in stages, records each finished level at once, and leaves no process running."""

@@ -35,10 +35,10 @@ from serverdyno.servers.base import Access
 from serverdyno.store.head import ExperimentHead
 from serverdyno.units import format_duration_s
 
-AT_ONCE = 8  # servers checked concurrently: one that does not answer takes up to the timeout
+AT_ONCE = 8  # servers checked concurrently, because one that does not answer takes up to the timeout
 LOOK_S = 0.05  # interval between checks for a signal
-SLOW_S = 30  # length of a preparation of which the user is told
-TOLD_AFTER_S = 5  # wait after which the user is told
+SLOW_S = 30  # shortest preparation that the user is told about
+TOLD_AFTER_S = 5  # wait before the user is told
 MIB = 1 << 20
 Notice = tuple[str, str]
 """A notice for the user, and a remedy."""
@@ -75,7 +75,7 @@ def _place(configuration: Configuration) -> str:
 def _all_asked(
     head: ExperimentHead, configurations: Sequence[Configuration], progress: Progress
 ) -> list[tuple[DynoError | None, list[Notice]]]:
-    """Return the problem and notices of each configuration in order, checking several at a time until a signal."""
+    """Return the problem and notices of each configuration in order. Check several at a time, until a signal."""
     told_s = time.monotonic() + TOLD_AFTER_S
     with interrupts.held() as signals, ThreadPoolExecutor(AT_ONCE) as pool:
         questions = [pool.submit(_asked, head, configuration, signals) for configuration in configurations]
@@ -127,7 +127,7 @@ def _asked(
 
 
 def _sessions(setup: LoadSetup) -> int:
-    """Return the largest number of concurrent sessions that a suite's steps make from this machine."""
+    """Return the largest number of concurrent sessions that a suite's steps open from this machine."""
     suite = setup.suite
     if setup.fleet is not None:
         return 0
@@ -136,7 +136,7 @@ def _sessions(setup: LoadSetup) -> int:
 
 
 def looked(setup: LoadSetup, levels: Sequence[Level], *, sessions: int = 0) -> list[_native.ShareLook]:
-    """Return the reports of the shares about themselves; empty for a web server.
+    """Return the state of each share; empty for a web server.
 
     Raises ServerError if a share can't be used, lacks room for the largest of `levels`, or refuses that many concurrent
     `sessions`. A server that does not report its free space is accepted.

@@ -56,7 +56,7 @@ class Durability:
     served_before: int | None = None
 
     def syncs(self, until_s: float = math.inf) -> dict[str, int] | None:
-        """Return the server's sync system calls until a moment of the monotonic clock; None if unknown."""
+        """Return the number of each sync system call of the server up to a monotonic time; None if unknown."""
         return self.counter.counts(until_s) if self.counter else None
 
     def note_before(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _preloaded(server: RunningServer) -> list[str]:
 
 
 def _volume_fsync_ms(directories: Sequence[Path], first: FsyncTimes | None) -> list[float | None]:
-    """Return the median fsync of each volume in ms; None if not measured. Each file system is measured once.
+    """Return the median fsync time of each volume in ms; None if not measured. Each file system is measured once.
 
     `first`: the times of the first volume.
     """

@@ -125,7 +125,7 @@ def run_all(
 
 
 def note_failure(experiment: Experiment, key: RunKey, error: DynoError) -> None:
-    """Replace the note of the run by the failure, but keep its facts about the disk."""
+    """Replace the run's note with the failure, but keep its facts about the disk."""
     noted = experiment.readable_run_notes()[0].get(key.number)
     kept = noted.of_the_disk() if noted else {}
     experiment.write_run_note(key, RunNote(state="failed", reason=str(error), hint=error.hint, **kept))

@@ -9,7 +9,7 @@ from serverdyno.servers.waiting import Look
 
 
 def grace_told(configuration: Configuration, setup: LoadSetup, progress: Progress) -> Look:
-    """Return a function for waits, which reports the server's grace period once."""
+    """Return a function to call during waits, which reports the server's grace period once."""
     told = False
 
     def look() -> None:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from serverdyno.counted import Counted
 
 MOST_FAILED = 0.01
-"""The largest failed share of requests. Above it, the measured peak is not the server's."""
+"""Largest share of failed requests. Above it, the measured peak is not the server's."""
 
 
 def settle_rates(experiment: Experiment, progress: Progress, site: Site = HERE) -> None:
     """Measure the peaks and record them with the suite's rates, unless the rates are known.
 
-    Raises DynoError if a peak can't be measured, or is too low for rates that differ.
+    Raises DynoError if a peak can't be measured, or is too low for distinct rates.
     """
     head = experiment.head
     opened = head.suite.open

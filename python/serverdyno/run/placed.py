@@ -18,7 +18,7 @@ def placed(plan: Plan) -> tuple[list[Configuration], GeneratorPlan]:
     """
     configurations = expand.configurations(plan, settings_types())
     if plan.generator.fleet is not None or plan.testbed is not None:
-        # Nodes choose their own CPUs, and servers on this machine may use all of its CPUs.
+        # Nodes choose their own CPUs, and servers on this machine may use all CPUs of this process.
         here = tuple(sorted(os.sched_getaffinity(0)))
         return [
             found

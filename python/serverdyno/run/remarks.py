@@ -1,6 +1,6 @@
-"""Remarks about an experiment that users should read before it starts, but that do not prevent it.
+"""Remarks about an experiment that users should read before it starts.
 
-`plan/validate.py` finds the problems that do.
+`plan/validate.py` finds problems that prevent it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from serverdyno.run.time_left import requests_before
 from serverdyno.units import format_duration_s
 
 SLOW_S = 10
-"""Shortest preparation of which users are told."""
+"""Shortest preparation that users are told about."""
 WORKERS = "workers"
 THREADS_OF_WORKERS = {"apache"}
 """Servers whose `workers` are mostly waiting threads.

@@ -39,9 +39,9 @@ def check_room(suite: Suite, levels: Sequence[Level], configurations: Sequence[C
 
 
 def needed(suite: Suite, levels: Sequence[Level]) -> tuple[int, int]:
-    """Return the bytes of all workspaces at a suite's largest level, and the number of clients.
+    """Return the bytes of all workspaces at a suite's largest level, and its number of clients.
 
-    0 bytes: the size is not known in advance.
+    The bytes are 0 if the size is not known in advance.
     """
     settings = suite.settings(suite.work)
     if suite.work.load_file(settings) is not None:

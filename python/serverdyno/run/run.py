@@ -237,8 +237,8 @@ class Run:
         # If a server has ended, its figures are not a measurement.
         server.check()
         if result.clients_participating == 0 or result.operations == 0:
-            # The figures of an overloaded server are a measurement, but those of an ended server are not. A user's
-            # server can only be queried.
+            # The figures of an overloaded server are a measurement, but those of a server that has ended are not. A
+            # user's server can only be queried.
             self.progress.stage(
                 f"{self.key.configuration}: {'all clients gave up' if result.operations else 'no operation succeeded'} "
                 f"with {wording.plural(level.clients, 'client')}; checking whether the server still answers"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DIRECTORY = "serverdyno-scenario-"
 """Prefix of the directory on the server; unique letters follow."""
 FILES, STREAM = "files", "stream"
-"""Prefixes of the clients' directories, and of the streams' files; a point and a number follow."""
+"""Prefixes of the clients' directories, and of the streams' files; a dot and a number follow."""
 
 Actions = Iterator[tuple[str, dict[str, Any], int]]
 """Steps of the data plane: name in errors, action, and number of passes (0: not a level)."""

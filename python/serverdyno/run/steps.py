@@ -39,7 +39,7 @@ Found = tuple[list[float], "list[group.GroupLevel | None]"]
 
 @dataclass(frozen=True, slots=True)
 class ServerUse:
-    """The server's CPU seconds and sync calls by name so far, and its current memory. None: unknown."""
+    """The server's CPU seconds and sync calls by name so far, and its current memory; None if unknown."""
 
     cpu_s: float | None
     syncs: Mapping[str, int] | None
@@ -172,7 +172,7 @@ class _GroupRun:
     ) -> None:
         """Remove the remaining files of a group, from this process with new sessions. Raises ServerError.
 
-        `hurry`: the user waits, so give up soon on a server that does not respond.
+        `hurry`: the user is waiting, so give up soon on a server that does not respond.
         """
         here, steps = (
             group.in_this_process(self.setup.target, ()),

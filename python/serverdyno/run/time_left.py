@@ -14,8 +14,8 @@ from serverdyno.plan.model import Configuration, Level, Suite
 from serverdyno.plan.testbed import Testbed
 
 # Measured on two CPUs of a virtual machine, 2026-11-22.
-START_S = 1.5  # of a server: configuration, start, proof, preflight, end
-WORKSPACE_BYTES_S = 100e6  # creation on a file server, by all clients together
+START_S = 1.5  # per run, for a server's configuration, start, proof, preflight and end
+WORKSPACE_BYTES_S = 100e6  # created on a file server by all clients together
 REPORT_S = 5.0
 # CPU time per PUT of versitygw, rclone and SeaweedFS with 12 clients, on such a machine, 2026-11-29: 0.45 to 0.96 ms.
 OBJECT_S = 1e-3  # to put and remove an object on an object server, by all clients together
@@ -81,7 +81,7 @@ def time_left(
 
 
 def requests_before(suites: Sequence[Suite], levels: Sequence[Level]) -> int:
-    """Return the smallest number of requests to put the objects of a run's levels."""
+    """Return the minimum number of requests to put the objects of a run's levels."""
     threads = [level.clients * level.threads for level in levels]
     timed = [suite for suite in suites if not suite.ends_when_done]
     return sum(suite.work.preparation_requests(suite.settings(suite.work), threads) for suite in timed)

@@ -1,6 +1,7 @@
 """The access key and the region of an object server, from the usual AWS variables and profile files.
 
-No setting contains a key, because reports disclose settings. The variables precede the profile, as in the AWS CLI.
+No setting contains a key, because reports disclose settings. The variables take precedence over the profile, as in the
+AWS CLI.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 CREDENTIALS_FILE, CONFIG_FILE = "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"
 OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
-"""Keys of a profile which show that only the AWS CLI can get its access key."""
+"""Profile keys which show that only the AWS CLI can get the access key."""
 
 
 def access_key() -> AccessKey | None:
-    """Return the access key of the environment, or of the profile; None if there is none. Raises UserError."""
+    """Return the access key from the environment or the profile; None if there is none. Raises UserError."""
     if ID in os.environ or SECRET in os.environ:
         for name in (ID, SECRET):
             if not os.environ.get(name):
@@ -48,7 +49,7 @@ def access_key() -> AccessKey | None:
 
 
 def region() -> str:
-    """Return the region of the environment or the profile, or the usual one. Raises UserError."""
+    """Return the region from the environment or the profile, or the default. Raises UserError."""
     named = map(_variable, REGIONS)
     return next(filter(None, named), None) or _profile().get("region") or US_EAST_1
 

@@ -113,7 +113,7 @@ class ApacheSettings(Compressing, Http2Settings):
 
     @model_validator(mode="after")
     def http2_needs_threads(self) -> Self:
-        """Refuse HTTP/2 with prefork, as mod_http2 does: it serves the streams of a connection with threads."""
+        """Refuse HTTP/2 with prefork, as mod_http2 does, because it serves a connection's streams with threads."""
         if self.http2 and self.mpm == "prefork":
             raise ValueError('http2 needs mpm = "event" or "worker"')
         return self
@@ -142,7 +142,7 @@ class Apache(WebServer[ApacheSettings]):
         return version_line(program, "-v").removeprefix("Server version: ")
 
     def command(self) -> list[str]:
-        """Return the command that runs Apache in the foreground. Errors at its start go to the server's output."""
+        """Return the command that runs Apache in the foreground. Startup errors go to the server's output."""
         command = [str(self.program), "-f", str(self.directory / CONFIGURATION), "-DFOREGROUND"]
         return self.beside_the_page(command)
 

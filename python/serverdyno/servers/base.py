@@ -28,10 +28,10 @@ MAX_VOLUMES = 16
 
 
 class Settings(SettingsModel):
-    """The named settings of a driver. Each field has a description: `dyno servers` prints it.
+    """The named settings of a driver. Each field has a description, which `dyno servers` prints.
 
-    `protocol` is the server's protocol, so that a plan can be checked before anything is started; None: the URL gives
-    the protocol. `is_external`: whether the user runs the server, so that a plan names its URL. `needs_documents`:
+    `protocol` is the server's protocol, so that a plan can be checked before anything is started; None if the URL
+    determines it. `is_external`: whether the user runs the server, so that a plan names its URL. `needs_documents`:
     whether it serves the document tree from disk. `listens_elsewhere`: whether it can listen on an address other than
     loopback. `cuts` are the outages in the middle of a level that it supports: server, processes.
     """
@@ -43,7 +43,7 @@ class Settings(SettingsModel):
     cuts: ClassVar[frozenset[str]] = frozenset()
 
     def free_bytes(self) -> int | None:
-        """Return the free bytes for files on the server; None if it keeps no files, or the number is not known."""
+        """Return the number of bytes free for files on the server; None if unknown, or if it keeps no files."""
         return None
 
 
@@ -144,13 +144,13 @@ class RunningServer(Protocol):
         """Return the memory of all its current processes in bytes; None if unknown."""
 
     def pids(self) -> list[int]:
-        """Return every current process of the server; empty if unknown."""
+        """Return the IDs of all current processes of the server; empty if unknown."""
 
     def data_directories(self) -> list[Path]:
         """Return the directories of a file server's files, share by share, while it runs; empty if unknown."""
 
     def requests_served(self) -> int | None:
-        """Return the server's own count of requests since its start (access log, status counter); None if none."""
+        """Return the server's own count of requests since its start (log or status counter); None if it has none."""
 
     def syncs_served(self) -> int | None:
         """Return the server's own count of file syncs since its start; None if it has none.
@@ -162,7 +162,7 @@ class RunningServer(Protocol):
 class ServerDriver(RunningServer, Protocol):
     """A server's life cycle: prepare, start, ready, describe, stop. Steps may be called repeatedly; `stop` always runs.
 
-    A driver works only in its own private `directory`. It binds a free port of only loopback, or of the address given
+    A driver works only in its own private `directory`. It binds a free port on loopback only, or on the address given
     to `listen_on`. It never touches a server that was running before.
     """
 

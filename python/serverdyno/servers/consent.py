@@ -4,4 +4,4 @@ CONSENT_PATH = "/.well-known/serverdyno/"  # as in crates/http/src/consent.rs; t
 CONSENT_VARIABLE = "DYNO_CONSENT_TOKEN"
 """The environment variable with the consent token of the reference servers."""
 UNLISTED = 0o711
-"""Mode of a directory in which the name of a file is a token: other users can't list it."""
+"""Mode of a directory whose file names are tokens, so that other users can't list it."""

@@ -92,7 +92,7 @@ class DiskSettings(FileServerSettings):
         return value
 
     def wrong_disk(self) -> dict[str, bool]:
-        """Return possible mistakes of the disk settings, and whether each was made."""
+        """Return each possible mistake in the disk settings, and whether it was made."""
         background, dirty = self.vm_dirty_background_ratio, self.vm_dirty_ratio
         return {
             "mount_options requires file_system": bool(self.mount_options) and self.file_system == "none",

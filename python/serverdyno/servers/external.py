@@ -51,15 +51,15 @@ OTHER_FORMS = (
 
 
 class ExternalSettings(Settings, ClientCertificate):
-    """Settings of the log-on. They do not contain the password, because reports disclose settings."""
+    """Settings for logging on. They do not contain the password, because reports disclose settings."""
 
     is_external: ClassVar[bool] = True
 
     shares: list[str] = Field(
         default=[],
         max_length=16,
-        description="Names of the shares of an SMB server, to which clients are assigned in turn. Default: the one "
-        "that the URL names.",
+        description="Names of the shares of an SMB server, to which clients are assigned in turn. Default: the "
+        "share in the URL.",
     )
 
     @field_validator("shares")
@@ -86,7 +86,7 @@ class ExternalSettings(Settings, ClientCertificate):
         default=[],
         max_length=16,
         description="For a file server on this machine: the local directory of each share. dyno inspects "
-        "the file system there, briefly creates test files, and checks that a directory made through "
+        "the file system there, briefly creates test files, and checks that a directory created through "
         "the share appears there.",
     )
     trust: str = Field(
@@ -112,7 +112,7 @@ class ExternalSettings(Settings, ClientCertificate):
     )
     addressing: Addressing = Field(
         default="path",
-        description="Place of the bucket in requests to an object server. path: at the beginning of the path. virtual: "
+        description="Where requests to an object server name the bucket. path: at the beginning of the path. virtual: "
         "in front of the host's name.",
     )
     password_variable: Annotated[
@@ -212,7 +212,6 @@ class External:
         return self.settings.authentication == "kerberos"
 
     def _password(self) -> str | None:
-        """Return the password currently in the environment."""
         return password_of(self.settings.user, self.settings.password_variable)
 
     def _access_key(self) -> AccessKey | None:
@@ -268,7 +267,7 @@ class External:
         return self._url
 
     def access(self) -> Access:
-        """Return access with the ticket that `ready` has found, or the password currently in the environment."""
+        """Return the access, with the ticket that `ready` found or the password currently in the environment."""
         return Access(
             self._url,
             self.settings.user,
@@ -285,7 +284,7 @@ class External:
         )
 
     def _region(self) -> str:
-        """Return the region in the settings, or for an object server the region of the environment.
+        """Return the region in the settings, or for an object server the region from the environment.
 
         Raises UserError.
         """
@@ -357,7 +356,7 @@ class External:
         return [Path(directory) for directory in self.settings.directories]
 
     def crashes(self) -> list[str]:
-        """Return none, because the log of a user's server is not read."""
+        """Return an empty list, because the log of a user's server is not read."""
         return []
 
     def requests_served(self) -> int | None:
@@ -368,7 +367,7 @@ class External:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL names this machine."""
+    """Return whether a URL names loopback."""
     return bool(_native.names_loopback(urlsplit(url).netloc))
 
 

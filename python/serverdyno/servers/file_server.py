@@ -1,4 +1,4 @@
-"""The address of file servers that dyno starts: in their own network namespace, loopback, or one of this machine.
+"""The address of file servers that dyno starts: in a network namespace, on loopback, or on an address of this machine.
 
 Their files are in `volume_server.py` (on disk) and `reference_files.py` (reference servers, in memory).
 """
@@ -37,7 +37,7 @@ class FileServer(LocalServer[FileServerSettingsT]):
 
     @property
     def own_network(self) -> bool:
-        """Return whether the server gets its own network namespace. A server for other machines has none."""
+        """Return whether the server gets its own network namespace. A server for other machines gets none."""
         if self.is_elsewhere:
             return False
         network = self.settings.network

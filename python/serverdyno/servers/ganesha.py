@@ -38,7 +38,7 @@ NFS_PORT = 2049
 MOUNT_PORT = 20048
 NETCONFIG = "netconfig"
 LOCAL_ALONE = "local tpi_cots_ord - loopback - - -\n"
-"""netconfig(5) with which rpcbind listens only on its socket in /run, because the machine may use port 111."""
+"""netconfig(5) that makes rpcbind listen only on its socket in /run, because port 111 may be in use."""
 
 
 class GaneshaSettings(DiskSettings):
@@ -163,7 +163,7 @@ class Ganesha(VolumeServer[GaneshaSettings]):
 
     @property
     def _has_rpcbind(self) -> bool:
-        """Return whether rpcbind is needed: not for NFSv4, which has neither MOUNT nor a port mapper."""
+        """Return whether rpcbind is needed. NFSv4 has neither MOUNT nor a port mapper."""
         return self.settings.nfs_version == "3"
 
     def host_changes(self) -> HostChanges | None:

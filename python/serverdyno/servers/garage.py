@@ -34,16 +34,16 @@ class GarageSettings(ObjectSettings):
         description="Sync the metadata. With lmdb: at the end of each transaction. With sqlite: when its log is moved "
         "to the database.",
     )
-    db_engine: Literal["lmdb", "sqlite"] = Field(default="lmdb", description="Database of the metadata.")
+    db_engine: Literal["lmdb", "sqlite"] = Field(default="lmdb", description="Database for the metadata.")
     block_size: int = Field(
         default=1 << 20,
         ge=1 << 12,
         le=1 << 30,
-        description="Bytes of the blocks into which an object is split. An object of less than 3,072 bytes is in the "
+        description="Size in bytes of the blocks of an object. An object of less than 3,072 bytes is stored in the "
         "metadata.",
     )
     compression_level: int = Field(
-        default=1, ge=0, le=22, description="zstd's level for blocks. 0: no compression."
+        default=1, ge=0, le=22, description="zstd compression level of blocks. 0: no compression."
     )
     access_log: bool = Field(
         default=False,
@@ -112,7 +112,7 @@ s3_region = "{US_EAST_1}"
         }
 
     def requests_served(self) -> int | None:
-        """Return the requests in the log, including the readiness check's; None without a log of requests."""
+        """Return the number of requests in the log, including the readiness check's; None without a log of requests."""
         return count_lines(self.directory / LOG_NAME, REQUEST) if self.settings.access_log else None
 
     def acknowledged(self) -> str:

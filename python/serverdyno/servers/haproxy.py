@@ -92,7 +92,7 @@ class Haproxy(Proxy[HaproxySettings]):
         return {CONFIGURATION: "\n".join(lines) + "\n"}
 
     def _consent(self) -> list[str]:
-        """Return the rules of the consent.
+        """Return the rules that serve the consent.
 
         Path and document are in files, so that the disclosed configuration has no token.
         """

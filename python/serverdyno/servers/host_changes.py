@@ -92,7 +92,6 @@ class AppliedHostChanges:
             self._undo.append(lambda: _unmount(mount))
 
     def undo(self) -> None:
-        """Undo the changes."""
         while self._undo:
             self._undo.pop()()
 

@@ -2,10 +2,10 @@
 
 It runs as `python -I -S keeper.py DIRECTORY` in its own session. It uses only the standard library, so that it starts
 at once, and imports `host_changes.py` only if a server needs host changes. The tool holds the other end of standard
-input. Its first line is the spec, which has secrets: every user can read a command line. When the tool ends, even by
-kill -9, standard input is closed, which is the order to stop. A line `restart SECONDS` is the order to kill the server
-and to start it again after this time. As "child subreaper" (prctl(2)), the keeper inherits every process that the
-server leaves behind. So no process of the server is left once the keeper has no children.
+input. The first line of input is the spec. It has secrets, so it is not on the command line, which every user can read.
+When the tool ends, even by kill -9, standard input is closed, which is the order to stop. A line `restart SECONDS` is
+the order to kill the server and to start it again after this time. As "child subreaper" (prctl(2)), the keeper inherits
+every process that the server leaves behind. So no process of the server is left once the keeper has no children.
 
 Events go to standard output, one JSON object per line: `refused` (its host changes are not possible), `started`,
 `exited` (the server ended by itself), `killed` (it will be started again), `stopped`. Standard error is the server's
@@ -110,7 +110,7 @@ def become_server(spec: Spec, directory: str, keeper_pid: int, channel: socket.s
 
 
 def children() -> list[int]:
-    """Return the direct children, zombies included. Only the keeper reaps them, so no process ID is reused."""
+    """Return the IDs of direct children, zombies included. Only the keeper reaps them, so no ID is reused."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (pathlib is slow to import)
         try:
@@ -200,7 +200,7 @@ class Keeper:
                 remove_directory(directory)
 
     def wait(self, seconds: float | None) -> None:
-        """Sleep until a signal, an order, the end of the tool, or the time limit (None: no limit); then reap."""
+        """Sleep until a signal, an order, the end of the tool, or the time limit, if any; then reap."""
         watched = [self.wake_read] if self.stop_asked else [self.wake_read, sys.stdin.fileno()]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self.wake_read in ready:

@@ -1,4 +1,4 @@
-"""A Kerberos ticket for a file server, by MIT's own tools: `kinit` and `kvno` (Debian: krb5-user).
+"""Get a Kerberos ticket for a file server with MIT's own tools: `kinit` and `kvno` (Debian: krb5-user).
 
 These tools support krb5.conf, KDCs in DNS, referrals and every kind of credential cache, so the data plane need not.
 The data plane logs on all clients with the one ticket that this module fetches before the load

@@ -108,7 +108,7 @@ class LocalServer(ABC, Generic[SettingsT]):
     summary: ClassVar[str]
     debian_package: ClassVar[str | None]
     settings_type: ClassVar[type[Settings]]
-    crash_words: ClassVar[re.Pattern[str] | None] = None  # pattern of a crash in the log
+    crash_words: ClassVar[re.Pattern[str] | None] = None  # matches a crash in the log
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class LocalServer(ABC, Generic[SettingsT]):
     ) -> None:
         """Create the driver. `prepare` creates `directory`, and `stop` removes it; its name starts with `serverdyno-`.
 
-        `documents` is the document root of a web server, which is only read. `cpus` empty: all CPUs that this process
-        may use. Raises UserError for a `url`: only servers that the user runs have one.
+        `documents` is the document root of a web server, which is only read. If `cpus` is empty, the server uses all
+        CPUs that this process may use. Raises UserError for a `url`: only servers that the user runs have one.
         """
         if url is not None:
             raise UserError(f"url: dyno starts the server {self.name!r} itself, so it can't have a url")
@@ -173,7 +173,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def access(self) -> Access:
-        """Return the data with which clients reach the server. They are valid after `ready`."""
+        """Return the data that clients need to reach the server. They are valid after `ready`."""
 
     def check_paths(self) -> None:
         """Check paths before anything is written. Raises ServerError."""
@@ -192,7 +192,7 @@ class LocalServer(ABC, Generic[SettingsT]):
 
     @property
     def shows_consent(self) -> bool:
-        """Return whether the server shows a consent: outside loopback, and on every node of a fleet."""
+        """Return whether the server shows a consent, as it does outside loopback and on every node of a fleet."""
         return self.is_elsewhere or self._always_consents
 
     @property
@@ -405,7 +405,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return f" Hyperthreads of one core: {'; '.join(pairs)}." if found else ""
 
     def _program_note(self) -> list[str]:
-        """Return the program's build, if the plan names it: different builds often have equal versions."""
+        """Return the build of a program that the plan names, because different builds often have equal versions."""
         if self.settings.program is None:
             return []
         with Path(self.settings.program).open("rb") as file:
@@ -432,7 +432,7 @@ class LocalServer(ABC, Generic[SettingsT]):
         return max(self._cut_off_ns, self._require_process().killed_ns) or None
 
     def connection_pids(self) -> list[int]:
-        """Return the processes that serve connections; none if the server has no separate ones."""
+        """Return the IDs of the processes that serve connections; empty if the server has no separate ones."""
         return []
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""How a user logs on to an SMB server that dyno does not start: by NTLM with a password, or by a Kerberos ticket.
+"""How a user logs on to an SMB server that dyno does not start: with NTLM and a password, or with a Kerberos ticket.
 
 Secrets are read from the environment; no setting contains them. `kerberos.py` gets the ticket.
 """
@@ -21,7 +21,7 @@ def password_of(user: str | None, variable: str) -> str | None:
 
 
 def ticket_for(url: str, user: str | None, variable: str, authentication: Authentication) -> str | None:
-    """Return the Kerberos ticket; None: log on by NTLM.
+    """Return the Kerberos ticket; None for NTLM.
 
     `variable` is the environment variable with the user's password. Raises UserError or ServerError.
     """

@@ -22,7 +22,7 @@ class Members(ABC):
         """Return the members by their names in records: `front nginx`, `back apache 1`."""
 
     def ask(self, target: object) -> None:  # noqa: B027 (nothing is to be done)
-        """Do nothing: each member was checked when it was started."""
+        """Do nothing, because each member was checked when it was started."""
 
     def check(self) -> None:
         """Raise ServerError if a member has ended."""
@@ -33,7 +33,7 @@ class Members(ABC):
         return [f"{name}: {line}" for name, member in self.members.items() for line in member.crashes()]
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds of all members; None if one member's are unknown."""
+        """Return the CPU seconds of all members; None if those of any member are unknown."""
         return self._sum(lambda member: member.cpu_s())
 
     def cpu_by_member_s(self) -> dict[str, float | None]:

@@ -37,7 +37,7 @@ class Minio(ObjectServer[ObjectSettings]):
         ]
 
     def environment(self) -> dict[str, str]:
-        """Return the access key, which a command line would reveal, and switch off web console and updates."""
+        """Return the access key, which a command line would reveal, and disable web console and updates."""
         key_id, secret, _ = self.key
         return {
             "MINIO_ROOT_USER": key_id,

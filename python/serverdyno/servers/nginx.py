@@ -102,7 +102,7 @@ class NginxSettings(Compressing, Http2Settings):
     )
     multi_accept: bool = Field(
         default=False,
-        description="multi_accept: let a worker accept all waiting connections at a time. "
+        description="multi_accept: let a worker accept all waiting connections at once. "
         "nginx's default is off.",
     )
     reuse_port: bool = Field(

@@ -41,7 +41,7 @@ def access_key_of(secret: str) -> AccessKey:
 
 
 def count_lines(log: Path, pattern: str = "") -> int | None:
-    """Return the number of lines of a log in which `pattern` is found; None if the log can't be read."""
+    """Return the number of lines in a log that match `pattern`; None if the log can't be read."""
     try:
         with log.open(errors="replace") as lines:
             return sum(1 for line in lines if re.search(pattern, line))
@@ -143,7 +143,7 @@ class ObjectServer(VolumeServer[ObjectSettingsT]):
         return 1
 
     def give_consent(self) -> None:
-        """Do nothing: the consent is an object, which `ready` puts once the server answers."""
+        """Do nothing, because the consent is an object, which `ready` puts once the server answers."""
 
     def answers_as_ours(self) -> bool:
         """Return whether the server accepts this start's access key, and refuses another key."""

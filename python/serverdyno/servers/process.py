@@ -67,10 +67,10 @@ class ServerProcess:
     ) -> ServerProcess:
         """Start a server under a keeper; return once its first process exists.
 
-        `command[0]` is an absolute path. The command runs in `directory`, and its output goes to `server.log`. `cpus`
-        empty: all CPUs. `environment` is added to the few inherited variables. `remove_directory`: the keeper removes
-        `directory` at the end, even if this process is killed. The keeper applies `host_changes` while the server
-        runs. `host` is the listening address. Raises ServerError.
+        `command[0]` is an absolute path. The command runs in `directory`, and its output goes to `server.log`. If
+        `cpus` is empty, all CPUs are used. `environment` is added to the few inherited variables. `remove_directory`:
+        the keeper removes `directory` at the end, even if this process is killed. The keeper applies `host_changes`
+        while the server runs. `host` is the listening address. Raises ServerError.
         """
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         spec = {
@@ -167,12 +167,12 @@ class ServerProcess:
 
     @property
     def killed_ns(self) -> int:
-        """Return when the server was last killed for a restart, in monotonic nanoseconds; 0: never."""
+        """Return when the server was last killed for a restart, in monotonic nanoseconds; 0 if never."""
         self._read_events(0)
         return self._killed_ns
 
     def pids(self) -> list[int]:
-        """Return every current process of the server, without the keeper; none once the keeper has ended."""
+        """Return the IDs of all current server processes, without the keeper; empty once the keeper has ended."""
         return descendants([self.keeper.pid])
 
     def cpu_s(self) -> float | None:
@@ -221,7 +221,7 @@ class ServerProcess:
         return f"/proc/{self.keeper.pid}/ns/net" if own else None
 
     def seen_from_here(self, path: Path) -> Path:
-        """Return the path by which this process can open a path of the server, even in another mount namespace."""
+        """Return the path at which this process sees a path of the server, even in another mount namespace."""
         own = self._surroundings is not None and self._surroundings["mount"] is not None
         return Path(f"/proc/{self.keeper.pid}/root{path}") if own else path
 

@@ -87,8 +87,8 @@ def get(
 ) -> _native.Answer:
     """Send one plain GET and return at most the first 64 KiB of the body. Raises AnswerError.
 
-    `trust` are the trusted certificates for TLS; None: without TLS. `consent_token` is the consent token of `host`,
-    which is needed outside loopback.
+    `trust` selects the trusted certificates for TLS; None for plain HTTP. `consent_token` is the consent token of
+    `host`, which is needed outside loopback.
     """
     scheme = "http" if trust is None else "https"
     access = Access(f"{scheme}://{host}:{port}/", trust=trust or SYSTEM)

@@ -124,7 +124,7 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
         return {}
 
     def cut_off(self, how: str, away_s: float) -> None:
-        """Cause an outage of `outage_s` (a setting) by a signal. A killed process would lose its files."""
+        """Cause an outage of `outage_s` (a setting) with a signal. A killed process would lose its files."""
         del how, away_s
         self._cut_off_ns = time.monotonic_ns()
         os.kill(self.pids()[0], signal.SIGHUP)

@@ -169,7 +169,7 @@ class FilesServing(SettingsModel):
 
 
 class FilesProcess(Process):
-    """Options of the process of each reference file server that no plan can set."""
+    """Options of every reference file server's process that no plan can set."""
 
     counts: Path | None = Field(
         default=None,
@@ -224,12 +224,10 @@ class SmbServing(FilesServing):
 
     @property
     def grants_leases(self) -> bool:
-        """Whether leases are granted."""
         return self.oplocks if self.smb2_leases is None else self.smb2_leases
 
     @property
     def grants_directory_leases(self) -> bool:
-        """Whether leases of directories are granted."""
         return self.grants_leases if self.directory_leases is None else self.directory_leases
 
 

@@ -65,7 +65,7 @@ def _from_outside() -> Iterator[tuple[str, type[ServerDriver]]]:
             continue
         try:
             yield point.name, point.load()
-        except Exception as error:  # noqa: BLE001 (a stranger's package)
+        except Exception as error:  # noqa: BLE001 (a third-party package)
             warnings.warn(f"{point.value} can't be loaded as a driver: {error}", stacklevel=2)
 
 

@@ -85,9 +85,9 @@ class Samba(VolumeServer[SambaSettings]):
         return 1
 
     def connection_pids(self) -> list[int]:
-        """Return the processes that serve connections.
+        """Return the IDs of the processes that serve connections.
 
-        These processes are children of the first process. Samba's helper processes have other names.
+        They are children of the first process. Samba's helper processes have other names.
         """
         assert self.process is not None
         pids = self.process.pids()
@@ -305,7 +305,7 @@ class Samba(VolumeServer[SambaSettings]):
         return None
 
     def _wait_until_written(self) -> None:
-        """Wait until no process serves a connection, because each process writes its counters at its end.
+        """Wait until no process serves a connection, because each process writes its counters when it ends.
 
         The wait is at most `COUNTERS_DELAY_S`. By then, a remaining process has written its counters, too.
         """

@@ -41,7 +41,8 @@ MOVE_FIGURES = (
 def departures(configuration: Path, log_level: int) -> str:
     """Return a sentence with each parameter that differs from Samba's default, and with the default.
 
-    `log_level` is the one in `configuration`: testparm applies this parameter to itself and does not report it.
+    `log_level` is that of `configuration`. It is given separately, because testparm applies it to itself and does not
+    report it.
     """
     program = find_program("testparm")
     if program is None:
@@ -71,7 +72,7 @@ def _defaults(program: Path) -> dict[str, str]:
 
 
 def _read(program: Path, *arguments: str) -> dict[str, str]:
-    """Return parameters by name from testparm: the ones that differ from the defaults; with `-v`, all."""
+    """Return testparm's parameters by name: those that differ from the defaults, or with `-v` all."""
     done = subprocess.run(
         [str(program), "-s", *arguments],
         capture_output=True,

@@ -26,7 +26,7 @@ PARTS = ("master", "volume", "filer", "s3")
 """The parts of the process. Each listens on a port for HTTP and one for gRPC."""
 VOLUME_MIB = 1024
 MOST_VOLUMES = 64
-"""A volume server creates volumes of a bucket seven at a time, and refuses objects if it may create no more."""
+"""Maximum number of volumes per volume server. Buckets take seven at a time; without any left, objects are refused."""
 MOST_COPIES = 3
 
 
@@ -98,7 +98,7 @@ class Seaweedfs(ObjectServer[SeaweedfsSettings]):
         ]
 
     def beside(self) -> list[str]:
-        """Start a volume server for each further copy, and work in the private directory."""
+        """Return shell lines that enter the private directory and start a volume server for each further copy."""
         ports = self._ports[2 * len(PARTS) - 1 :]
         lines = [f"cd '{self.directory}'"]
         for number in range(1, self.settings.copies):

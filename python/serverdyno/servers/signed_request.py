@@ -19,7 +19,7 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class ObjectClient:
-    """A kept-alive connection to an object server. `key` None: requests are anonymous."""
+    """A kept-alive connection to an object server. If `key` is None, requests are anonymous."""
 
     def __init__(self, host: str, port: int, key: AccessKey | None, timeout_s: float = TIMEOUT_S) -> None:
         from http.client import HTTPConnection  # noqa: PLC0415 (it imports ssl, which a list of servers does not need)

@@ -164,7 +164,7 @@ class Team(Members):
 
     @staticmethod
     def installed() -> Installed | None:
-        """Return whether any front and any back are installed. The run checks the ones in the plan."""
+        """Return whether any front and any back are installed. The run checks those in the plan."""
         fronts = [driver.name for driver in FRONTS.values() if driver.installed()]
         backs = [driver.name for driver in BACKS.values() if driver.installed()]
         if not fronts or not backs:
@@ -195,7 +195,7 @@ class Team(Members):
             member.consent_to(token)
 
     def stand_before(self, backs: Sequence[Behind]) -> None:
-        """Replace the servers behind the front by servers that run elsewhere. Call it before `prepare`.
+        """Replace the servers behind the front with servers that run elsewhere. Call it before `prepare`.
 
         Raises UserError, and ServerError if two of them have the same port: a page names its port but not its
         machine.

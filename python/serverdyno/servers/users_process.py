@@ -18,7 +18,7 @@ STEADY_ATTEMPTS = 5
 
 
 class UsersProcess:
-    """The process that listens on a port, its ancestors that run the same program, and all their descendants."""
+    """The process that listens on a port, its ancestors that run the same program, and all of their descendants."""
 
     def __init__(self, root: psutil.Process) -> None:
         self._root = root

@@ -18,8 +18,8 @@ SIDECAR = "sidecar"
 class VersitygwSettings(ObjectSettings):
     metadata: Literal["xattr", "sidecar"] = Field(
         default="xattr",
-        description="Where metadata and ETags are. xattr: in extended attributes of the files, which the file system "
-        "must support. sidecar: in files of a second directory on the same disk (--sidecar).",
+        description="Where metadata and ETags are stored. xattr: in extended attributes of the files, which the file "
+        "system must support. sidecar: in files of a second directory on the same disk (--sidecar).",
     )
     disable_otmp: bool = Field(
         default=False,
@@ -82,7 +82,7 @@ class Versitygw(ObjectServer[VersitygwSettings]):
         }
 
     def requests_served(self) -> int | None:
-        """Return the lines of the access log, including the readiness check's; None without a log."""
+        """Return the number of lines in the access log, including the readiness check's; None without a log."""
         return count_lines(self.directory / ACCESS_LOG) if self.settings.access_log else None
 
     def acknowledged(self) -> str:

@@ -33,7 +33,7 @@ PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """`count` directories below the private `root`. `file_system` "none": they are on the file system of `root`."""
+    """`count` directories below the private `root`. With `file_system` "none", they are on that of `root`."""
 
     root: Path
     count: int

@@ -44,7 +44,7 @@ def ended_by(look_there: Look) -> Iterator[None]:
 
 
 def every(seconds: float, ask: Look) -> Look:
-    """Return a check that calls `ask` at most once in `seconds`, for a server that is queried over a network."""
+    """Return a check that calls `ask` at most once per `seconds`, for a server that is queried over a network."""
     asked_s = time.monotonic()
 
     def look_there() -> None:

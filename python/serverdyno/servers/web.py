@@ -91,7 +91,7 @@ WebSettingsT = TypeVar("WebSettingsT", bound=WebSettings)
 
 
 class WebServer(LocalServer[WebSettingsT]):
-    """A server of one document tree. See `base.ServerDriver` for the contract."""
+    """A server that serves one document tree. See `base.ServerDriver` for the contract."""
 
     identity: Identity | None = None
     secure_port: int = 0
@@ -240,7 +240,7 @@ class WebServer(LocalServer[WebSettingsT]):
         )
 
     def runs_as(self) -> str | None:
-        """Return the user of the server's workers; None: the user of this process."""
+        """Return the user of the server's workers; None for the user of this process."""
         return worker_user()
 
     def common_notes(self) -> list[str]:

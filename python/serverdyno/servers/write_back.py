@@ -1,9 +1,9 @@
 """The kernel's write-back limits (/proc/sys/vm/dirty_*): set them for a time and always restore them.
 
 The limits apply to the whole machine, so only one process may hold them at a time. It locks a journal file, which
-contains the earlier values. The lock ends with the process, even if the process is killed, but the file's text
-remains: a process that finds text in an unlocked journal first restores these values. So the limits of a killed
-holder are restored at the latest when the next process holds them.
+contains the earlier values. The lock ends with the process, even if the process is killed, but the file's text remains:
+a process that finds text in an unlocked journal first restores these values. So the limits of a killed holder are
+restored when the next process holds them, at the latest.
 
 Uses only the standard library, because the keeper imports this module.
 """
@@ -45,8 +45,8 @@ class Held:
 def hold(values: Mapping[str, int]) -> Held:
     """Set limits by their names below /proc/sys/vm.
 
-    Raises BlockingIOError if another process holds the limits, and OSError if they can't be set. Nothing is changed
-    then.
+    Raises BlockingIOError if another process holds the limits, and OSError if they can't be set. In both cases, nothing
+    is changed.
     """
     journal = _locked()
     held = Held(journal)

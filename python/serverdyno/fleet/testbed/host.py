@@ -2,8 +2,8 @@
 
 It runs until its standard input is closed, and starts the command of each line that it reads. A line is JSON:
 `command`, a list of words, `log`, the file for its output, and `environment`; or `remove`, a directory to remove when
-the host ends. The tool holds the other end of the input. When the tool ends, even by kill -9, the input is closed.
-With process 1, the kernel ends every process of the host and its network.
+the host ends. The tool holds the other end of the input. When the tool ends, even by kill -9, the input is closed. When
+process 1 ends, the kernel ends every process of the host and its network.
 
 This program uses only the standard library, so that it starts quickly. `hosts.py` creates the namespaces.
 """
@@ -83,7 +83,7 @@ def start(told: dict[str, object]) -> None:
 
 
 def reap() -> None:
-    """Reap ended processes: orphans of a namespace become children of its process 1."""
+    """Reap ended processes, because orphans of a namespace become children of its process 1."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0] != 0:
             pass

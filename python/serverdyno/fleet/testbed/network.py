@@ -144,10 +144,10 @@ def host_leg(subnet: Subnet, name: str, port: int, part: IPv4Network, row: int) 
 
 
 def address_in(part: IPv4Network, number: int) -> str:
-    """Return the address with a number, from 0, in a network. Number 0 is the server's."""
+    """Return a network's address by number, from 0. Number 0 is the server's."""
     return f"{IPv4Address(int(part.network_address) + 1 + number)}"
 
 
 def with_length(part: IPv4Network, number: int) -> str:
-    """Return the address with a number, followed by the network's prefix length."""
+    """Return a network's address by number, followed by the prefix length."""
     return f"{address_in(part, number)}/{part.prefixlen}"

@@ -164,7 +164,7 @@ def log_of(fleet: FleetFolder, name: str) -> Path:
 
 
 def disclosed(testbed: Testbed, network: Network) -> dict[str, dict[str, Any]]:
-    """Return the facts about the network to disclose, for the server and each subnet. None: no limit."""
+    """Return the facts about the network to disclose, for the server and each subnet. None means no limit."""
     return {
         "server": {"address": SERVICE, "queue_of_each_link_ms": QUEUE_MS},
         **{

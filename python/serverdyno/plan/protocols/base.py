@@ -1,4 +1,4 @@
-"""The contract of a protocol: its settings, URL schemes and words.
+"""The contract of a protocol: its settings, URL schemes and wording.
 
 A protocol carries one kind of work (`work.py`). To add one, write one module next to this one and one line in
 `registry.py`. `servers/` starts servers, and the data plane generates the load.
@@ -38,7 +38,7 @@ class Protocol(HasSettings[SettingsT]):
     secure_scheme: ClassVar[str | None] = None
     """URL scheme over TLS; None if there is none."""
     volume: ClassVar[str] = "share"
-    """Name of a part of a server in which clients keep their files."""
+    """What the protocol calls the part of a server in which clients keep their files."""
 
     def target_section(self, access: Access, settings: SettingsT) -> dict[str, Any]:
         """Return the section `target` of a level's document: the server's address, without secrets."""
@@ -51,7 +51,7 @@ class Protocol(HasSettings[SettingsT]):
         return access
 
     def client_section(self, settings: SettingsT) -> dict[str, Any]:
-        """Return the client's use of the protocol, for the section `client` of a level's document."""
+        """Return how clients use the protocol, for the section `client` of a level's document."""
         del settings
         return {}
 
@@ -66,11 +66,11 @@ class Protocol(HasSettings[SettingsT]):
         return None
 
     def described(self, settings: SettingsT, timeout: str) -> str:
-        """Describe the clients' protocol for the methodology. `timeout` is the timeout of an operation, as text."""
+        """Describe how clients use the protocol, for the methodology. `timeout`: timeout of an operation, as text."""
         raise NotImplementedError
 
     def look(self, url: str) -> Look | None:
-        """Return how to check that a user's server answers; None if it can't be checked, so no plan may name one."""
+        """Return how to check that a user's server answers; None if it can't be checked, so that plans can't use it."""
         del url
         return None
 
@@ -80,12 +80,12 @@ class Protocol(HasSettings[SettingsT]):
         return ""
 
     def base_directory(self, url: str) -> str:
-        """Return the directory, in each share, in which clients of a URL work; empty: the share's root.
+        """Return the directory in each share in which clients of a URL work; empty for the share's root.
 
         The URL's path begins with a share, which is ignored if the settings name shares.
         """
         return unquote(urlsplit(url).path).strip("/").partition("/")[2]
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
-        """Return a command with which a user removes a directory that clients left on a server."""
+        """Return a command that removes a directory that clients left on a server."""
         raise NotImplementedError

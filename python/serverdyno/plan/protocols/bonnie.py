@@ -17,7 +17,7 @@ from serverdyno.plan.protocols.work import PlannedStep
 
 BONNIE: Final = "bonnie"
 PHASES = ("putc", "rewrite", "write", "getc", "read", "seeks")
-"""Phases in the order in which they run."""
+"""Phases in order."""
 MIB = 1 << 20
 MOST_SESSIONS = 1024
 """Maximum number of seekers of all clients together. Each is a thread with its own session."""
@@ -39,7 +39,7 @@ class BonnieSettings(Model):
         default=16384,
         ge=512,
         le=MIB,
-        description="Bytes per read or write. Programs before 1996 used 8192.",
+        description="Bytes per read or write. Versions before 1996 used 8192.",
     )
     seeks: int = Field(default=4000, ge=1, le=10**7, description="Number of seeks per Bonnie client.")
     seekers: int = Field(

@@ -1,6 +1,6 @@
 """Contention: all clients read and write blocks of a few shared files. A workload of `files.py`.
 
-`crates/workload/src/versions.rs` judges the blocks that were read.
+`crates/workload/src/versions.rs` checks the blocks that were read.
 """
 
 from __future__ import annotations

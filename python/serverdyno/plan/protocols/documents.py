@@ -36,7 +36,7 @@ Carrier = Literal["any", "cgi", "fastcgi", "in-process"]
 CARRIED: dict[str, tuple[str, ...]] = {"in-process": ("in-process", "native")}
 """Values of a server's setting `dynamic` that satisfy a suite's `carrier`.
 
-For any other carrier, the setting must have the carrier's name.
+For any other carrier, the setting must equal the carrier's name.
 """
 
 
@@ -44,7 +44,7 @@ SHARES = ("dynamic_share", "secure_share", "dynamic_share_of_secure", "carrier")
 
 
 class DocumentsSettings(SectionModel):
-    """The requests of clients. `paths` contains `/path` or `/path weight`; empty: the path of the server's URL."""
+    """The requests of clients. `paths` contains `/path` or `/path weight`; by default, the URL's path."""
 
     paths: list[str] = Field(
         default=[],
@@ -112,7 +112,7 @@ class DocumentsSettings(SectionModel):
         return paths
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters that shape the load: the ones that are set, and the ones that the workload requires."""
+        """Return the parameters that shape the load: those that are set, and those that the workload requires."""
         paths = {"paths": self.paths} if self.paths else {}
         shares = {name: getattr(self, name) for name in SHARES}
         made = {"steps": sections(self.steps)} if self.steps else {}
@@ -193,7 +193,7 @@ class Documents(Work[DocumentsSettings]):
     def advice(
         self, settings: DocumentsSettings, fault: str, example: str, general: str | None
     ) -> str | None:
-        """Return a remedy in the steps of a session."""
+        """Return a remedy for the steps of a session; None for other workloads."""
         return steps.advice(settings.steps, fault, example, general) if settings.steps else None
 
     def takes_open_load(self, workload: str) -> bool:
@@ -228,7 +228,7 @@ class Documents(Work[DocumentsSettings]):
         return None
 
     def facts(self, settings: DocumentsSettings, client_cache: str | None) -> tuple[Fact, ...]:
-        """Return the steps of a session, or the shares of the kinds of content; empty: the suite has neither."""
+        """Return the steps of a session, or the shares of the kinds of content; empty if the suite has neither."""
         del client_cache
         if settings.steps:
             return (("Requests", described(settings.steps)),)

@@ -9,9 +9,9 @@ GRAPHIC = "".join(map(chr, range(0x21, 0x7F)))
 
 
 def escaped(text: str) -> str:
-    """Return `text` with its letters outside ASCII as browsers send them: in UTF-8, each byte as %XX.
+    """Return `text` with non-ASCII letters as browsers send them: in UTF-8, each byte as %XX.
 
-    Existing escapes stay unchanged, and so do blanks and control characters, which are usually mistakes.
+    Existing escapes stay unchanged, and so do spaces and control characters, which are usually mistakes.
     """
     return re.sub(
         r"[^\x00-\x7f]", lambda found: quote(found[0]) if found[0].isprintable() else found[0], text

@@ -1,6 +1,6 @@
 """Failover: clients continue to use a file across an outage of their server. A workload of `files.py`.
 
-`run/outage.py` causes the outage, and `crates/workload/src/versions.rs` judges the blocks that were read.
+`run/outage.py` causes the outage, and `crates/workload/src/versions.rs` checks the blocks that were read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FailoverSettings(Model):
         default="server", description="; ".join(f"{name}: {what}" for name, what in CUTS.items()) + "."
     )
     cut_percent: int = Field(
-        default=30, ge=1, le=99, description="Time of the outage, as a percentage of each level's window."
+        default=30, ge=1, le=99, description="Start of the outage, as a percentage of each level's window."
     )
     away_s: float = Field(
         default=1.0,

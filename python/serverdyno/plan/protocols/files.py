@@ -45,12 +45,12 @@ class FilesSettings(SectionModel):
 
     `cache` is the right to cache that the client requests from the server; with "none", all reads and writes go to the
     server. `redirector` "xp" queries paths before deletes and renames, as Windows XP did. `dormant_files` is the number
-    of closed files that are kept open, and `dormant_s` the time for which they are (Windows' DormantFileLimit and
+    of closed files that are kept open, and `dormant_s` how long they stay open (Windows' DormantFileLimit and
     ScavengerTimeLimit). With `directory_leases` the client also asks for leases of directories (SMB 3), and caches
     listings and look-ups. `operations_per_client_s` limits the pace of each client. The workload "loadfile" replays
     `load_file`. Its digest, `load_file_sha256`, is noted when an experiment begins, so that no other file is replayed
-    or compared instead. With `save_workspace` the files stay from level to level; they are removed after the last one
-    in any case. `streams`, `metadata`, `contention` and `failover` are the settings of the workload of that name, which
+    or compared instead. With `save_workspace` the files stay from level to level; they are always removed after the
+    last one. `streams`, `metadata`, `contention` and `failover` are the settings of the workload of that name, which
     uses no setting of the disk mix.
     """
 
@@ -138,7 +138,7 @@ def block_bytes(url: str) -> int:
 
 
 def mbit_moved_per_s(record: LevelCounts) -> float:
-    """Return the rate of application bytes of the clients that stayed until the window closed.
+    """Return the application data, in Mbit/s, of the clients that stayed until the window closed.
 
     A client with an error leaves the level, and its bytes are not counted (as in NetBench's levels).
     """
@@ -196,7 +196,7 @@ class Files(Work[FilesSettings]):
     def problems(
         self, settings: FilesSettings, workload: str, *, one_thread: bool, at_once: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield settings that the workload lacks or can't use. Only streams may have several operations under way."""
+        """Yield missing settings, and settings that the workload can't use. Only streams may overlap operations."""
         if (workload == "loadfile") != (settings.load_file is not None):
             yield ("files", "load_file"), "is required for the workload loadfile, and only for it"
         for name in OWN:
@@ -226,7 +226,7 @@ class Files(Work[FilesSettings]):
         return () if done is None else done.planned(clients)
 
     def scaled(self, settings: FilesSettings, scale: float) -> FilesSettings:
-        """Return the settings with a smaller file of Bonnie, or with fewer and smaller files of a scenario."""
+        """Return the settings with Bonnie's file, or the number and size of a scenario's files, scaled."""
         if settings.bonnie is not None:
             return settings.model_copy(update={BONNIE: settings.bonnie.scaled(scale)})
         if settings.scenario is not None:
@@ -234,7 +234,7 @@ class Files(Work[FilesSettings]):
         return settings
 
     def undisturbed(self, settings: FilesSettings) -> FilesSettings:
-        """Return the settings without cut connections. Only the runner stops a server."""
+        """Return the settings without cut connections. Only the runner can stop a server."""
         if settings.failover is None:
             return settings
         failover = settings.failover.model_copy(update={"cut": "server"})

@@ -28,7 +28,7 @@ HEAD_BYTES, HEAD_FIELDS = 256 * 1024, 1000
 
 
 BODILESS = "The status of its answers, 204, 205 or 304, says that they have no body."
-"""Note of a server whose empty answers need no warning."""
+"""Note on a server whose empty answers need no warning."""
 EMPTY_HINT = (
     "If the server does not know the host (Caddy answers so), give the site's name with -H 'Host: NAME'. Over TLS, use "
     "the name in the URL, and --resolve NAME:PORT:ADDRESS. If empty answers are right, give --expect-bytes 0, or "
@@ -37,7 +37,7 @@ EMPTY_HINT = (
 
 
 class HttpSettings(SectionModel):
-    """How a client uses HTTP. `request` None: plain GETs.
+    """How a client uses HTTP. If `request` is None, it sends plain GETs.
 
     With `tls`, clients use TLS with these settings, and every server must speak it. Without `tls`, they use TLS with
     its defaults if a server speaks it. If only a part of the requests uses TLS, `tls` applies to that part.
@@ -66,7 +66,7 @@ class HttpSettings(SectionModel):
         default=True, description="Keep connections open, or open one for each request."
     )
     close: Literal["ordinary", "reset"] = Field(
-        default="ordinary", description="How a client ends a connection: ordinary, or by a reset."
+        default="ordinary", description="How a client closes a connection: ordinary, or with a reset."
     )
     receive_buffer_bytes: int = Field(
         default=65536, ge=256, le=16 * 1024 * 1024, description="Maximum number of bytes per receive call."
@@ -128,7 +128,7 @@ class WebLook:
         _native.http_connect(target, timeout_s=target.timeout_s)
 
     def version(self) -> str | None:
-        """Return None: the version is not known before the check."""
+        """Return None, because the version is not known before the check."""
         return None
 
     def notes(self) -> list[str]:

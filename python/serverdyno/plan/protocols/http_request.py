@@ -1,6 +1,6 @@
 """Requests other than a plain GET: method, headers, body and authorization, and which answers count as correct.
 
-Secrets are read from the environment when the load is made. No suite, plan or record contains them.
+Secrets are read from the environment when the load starts. No suite, plan or record contains them.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def _variable(name: str, what: str, wanted: str) -> str:
 
 
 def _slip(secret: str, scheme: str) -> tuple[str, str | None] | None:
-    """Return the problem with a secret, without quoting it, and the text to export instead; None if there is none."""
+    """Return a secret's problem, without quoting it, and the text to export instead; None if there is no problem."""
     if not secret:
         return "is empty", None
     if not secret.isprintable():
-        # Neither a user, a password (RFC 7617, section 2) nor a token (RFC 6750, section 2.1) has such characters.
+        # No user ID, password (RFC 7617, section 2) or token (RFC 6750, section 2.1) contains such characters.
         return (
             "contains a line end or another control character, as text from a file often does"
         ), '"$(cat FILE)"'

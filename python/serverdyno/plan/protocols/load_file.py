@@ -37,7 +37,7 @@ def noted(settings: FilesSettings) -> FilesSettings:
 
 
 def read(settings: FilesSettings) -> _native.LoadFile | None:
-    """Return the parsed load file; None: the workload replays none.
+    """Return the parsed load file; None if the workload replays none.
 
     Raises UserError, including for a file that changed after its digest was noted.
     """

@@ -1,6 +1,6 @@
 """Check that a user's server answers, before and after its load, and record the facts in the answer.
 
-Each request goes to the address of a target that has consented. Each protocol's module has its own way to ask.
+Each request goes to the address of a target that has consented. Each protocol's module has its own kind of query.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from serverdyno import _native
 from serverdyno.errors import gone, no_answer
 
 LOOK_S = 10.0
-"""Shortest time limit of an answer. A longer timeout of the load extends it, because a disk may have to wake up."""
+"""Minimum time limit for an answer. A longer timeout of the load extends it, because a disk may have to wake up."""
 
 
 def look_s(timeout_s: float) -> float:
-    """Return the time limit of an answer to a check, for a load with this timeout, in seconds."""
+    """Return the time limit for the answer to a check, in seconds, for a load with this timeout."""
     return max(LOOK_S, timeout_s)
 
 
@@ -30,7 +30,7 @@ class Look(Protocol):
     """The directory of this machine to check; None if a server is checked."""
 
     def ask(self, target: Any) -> None:
-        """Ask once. Raises AnswerError."""
+        """Query the server once. Raises AnswerError."""
 
     def version(self) -> str | None:
         """Return the version of the server; None if the answer contains none, or if there is no answer yet."""
@@ -40,7 +40,7 @@ class Look(Protocol):
 
 
 def first(look: Look, title: str, url: str, target: Any) -> None:
-    """Ask for the first time. `title` is the title of the protocol. Raises ServerError."""
+    """Query the server for the first time. `title` is the title of the protocol. Raises ServerError."""
     try:
         look.ask(target)
     except _native.AnswerError as error:
@@ -48,7 +48,7 @@ def first(look: Look, title: str, url: str, target: Any) -> None:
 
 
 def again(look: Look, title: str, url: str, target: Any) -> None:
-    """Ask again. Raises ServerError if the server no longer accepts connections, but not if it is slow."""
+    """Query the server again. Raises ServerError if it no longer accepts connections, but not if it is slow."""
     try:
         look.ask(target)
     except _native.AnswerError as error:

@@ -31,7 +31,7 @@ WRITES: Final = "writes are UNSTABLE with a COMMIT at close and flush (without a
 
 
 def version_of(url: str) -> str:
-    """Return the NFS version that clients use for a URL, by default "3"; "4.2" for the newest of the server."""
+    """Return the NFS version that a URL requests: "3" by default, and "4.2" if it requests version 4."""
     asked = "3"
     for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
         if name in ("vers", "version", "nfsvers"):
@@ -75,7 +75,7 @@ class ExportLook:
     directory: Path | None = None
 
     def ask(self, target: Any) -> None:
-        """Ask once. `run/ask.py` judges the state of the exports in the answer."""
+        """Query the exports once. `run/ask.py` evaluates their state."""
         target.look(0)
 
     def version(self) -> str | None:
@@ -168,7 +168,7 @@ class Nfs(Protocol[NfsSettings]):
         options = "vers=3,nolock" if (version := version_of(access.url)) == "3" else f"vers={version}"
         if port := _port_of(access.url):
             options += f",port={port}"
-        every = "*" if directory.endswith("*") else ""  # a pattern must stay outside of quotes
+        every = "*" if directory.endswith("*") else ""  # a pattern must stay outside quotes
         removed = shlex.quote(f"/mnt/{directory.removesuffix('*')}") + every
         return f"mount -t nfs -o {options} {source} /mnt && rm -r {removed} && umount /mnt"
 

@@ -1,4 +1,4 @@
-"""Objects: clients put, get, list and delete objects of a bucket. Throughput is in operations/s and in MB/s."""
+"""Objects: clients put, get, list and delete objects in a bucket. Throughput is in operations/s and in MB/s."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MOST_BYTES = 5 << 40
 MOST_PUT_BYTES = 5 << 30
 """Largest object that S3 accepts in a single PUT."""
 RECEIVE_BUFFER_BYTES = 256 * 1024
-"""Size of the receive buffer, of which each engine thread has one. With 64 KiB, a GET of 10 MiB needs more CPU time."""
+"""Size of each engine thread's receive buffer. With 64 KiB, a GET of 10 MiB needs more CPU time."""
 MOST_PARTS = 10_000
-"""Most parts of a multipart upload in S3."""
+"""Maximum number of parts in an S3 multipart upload."""
 REPLACED_SHARE = 0.05
-"""Largest share of PUTs in place of other operations of which a report says nothing."""
+"""Largest share of operations replaced by PUTs that a report does not mention."""
 Operation = Literal["get", "put", "head", "delete", "list", "copy", "get_range", "delete_many"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 SHARED_SAFE: tuple[Operation, ...] = ("get", "head", "get_range")
@@ -37,7 +37,7 @@ class ListedSize(Model):
     """One of several sizes."""
 
     bytes: int = Field(ge=0, le=MOST_BYTES, description="Size of an object.")
-    weight: int = Field(default=1, ge=1, le=1_000_000, description="Weight by which this size is chosen.")
+    weight: int = Field(default=1, ge=1, le=1_000_000, description="Weight with which this size is chosen.")
 
 
 class LogNormalSize(Model):
@@ -45,7 +45,7 @@ class LogNormalSize(Model):
 
     median_bytes: int = Field(ge=1, le=MOST_BYTES, description="Median of the sizes.")
     sigma: float = Field(gt=0, le=10, description="Standard deviation of the sizes' natural logarithm.")
-    most_bytes: int = Field(ge=1, le=MOST_BYTES, description="Upper bound; larger sizes are cut to it.")
+    most_bytes: int = Field(ge=1, le=MOST_BYTES, description="Upper bound; larger sizes are reduced to it.")
 
 
 class Size(Model):
@@ -94,13 +94,13 @@ class ObjectsSettings(SectionModel):
     """What clients do with objects.
 
     Each client thread has its own prefix with `objects` objects, which are put before the window. With `shared`,
-    reads go to a common set of objects that nobody changes. With `save_objects` the objects stay from level to level;
-    they are removed after the last one in any case.
+    clients read a common set of objects that never change. With `save_objects` the objects stay from level to level;
+    they are always removed after the last one.
     """
 
     weights: dict[Operation, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(
         default={"get": 45, "put": 15, "head": 30, "delete": 10},
-        description="Weights by which clients choose their next operation: get, put, head, delete, list, copy, "
+        description="Weights with which clients choose their next operation: get, put, head, delete, list, copy, "
         "get_range (part of an object) and delete_many (several objects in one request).",
     )
     size: Size = Field(
@@ -153,7 +153,7 @@ class ObjectsSettings(SectionModel):
 
     @property
     def requests_per_object(self) -> float:
-        """The smallest possible mean number of requests to put an object."""
+        """The minimum mean number of requests to put an object."""
         sizes = self.size.listed or [ListedSize(bytes=self.size.fixed or 0)]
         requests = sum(each.weight * self._requests(each.bytes) for each in sizes)
         return requests / sum(each.weight for each in sizes)
@@ -162,7 +162,7 @@ class ObjectsSettings(SectionModel):
         """Return the number of requests to put an object of this size."""
         if not 0 < self.part_bytes < size_bytes:
             return 1
-        return 2 + -(-size_bytes // self.part_bytes)  # the upload's begin and end
+        return 2 + -(-size_bytes // self.part_bytes)  # the requests that begin and end the upload
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters, with the sizes as the data plane gets them."""
@@ -244,7 +244,7 @@ class Objects(Work[ObjectsSettings]):
             yield ("objects", "shared"), "requires a weight for get, head or get_range"
 
     def takes_open_load(self, workload: str) -> bool:
-        """Return True: no operation depends on an earlier answer."""
+        """Return True, because no operation depends on an earlier answer."""
         del workload
         return True
 
@@ -265,7 +265,7 @@ class Objects(Work[ObjectsSettings]):
         )
 
     def requests_per_operation(self, settings: ObjectsSettings) -> float:
-        """Return the mean number of requests, most of which are parts of multipart uploads."""
+        """Return the mean number of requests per operation. A multipart upload takes several."""
         puts = settings.weights.get("put", 0) / sum(settings.weights.values())
         return 1 + puts * (settings.requests_per_object - 1)
 
@@ -281,15 +281,14 @@ class Objects(Work[ObjectsSettings]):
         }
 
     def workspace_bytes(self, settings: ObjectsSettings) -> int:
-        """Return the largest total size of the objects of one thread."""
+        """Return the maximum total size of one thread's objects."""
         return settings.objects * settings.size.most_bytes
 
     def workspace_objects(self, settings: ObjectsSettings) -> int:
-        """Return the number of objects of one thread."""
         return settings.objects
 
     def preparation_requests(self, settings: ObjectsSettings, threads: Sequence[int]) -> int:
-        """Return the smallest number of requests to put the objects of all levels: PUTs, and parts of uploads."""
+        """Return the minimum number of requests to put the objects of all levels: PUTs, and parts of uploads."""
         sets = [max(threads, default=0)] if settings.save_objects else list(threads)
         objects = sum(sets) + (len(sets) if settings.shared else 0)
         return math.ceil(objects * settings.objects * settings.requests_per_object)

@@ -51,13 +51,13 @@ def main_name(name: str, field: FieldInfo) -> str:
 
 
 def words(model: BaseModel) -> list[str]:
-    """Return the command-line words that set all fields of a model."""
+    """Return the command-line arguments that set all fields of a model."""
     fields = type(model).model_fields
     return [word for name, field in fields.items() for word in words_of(name, field, getattr(model, name))]
 
 
 def words_of(name: str, field: FieldInfo, value: Any) -> Iterator[str]:
-    """Yield the command-line words that set a field to a value; none if the value is None."""
+    """Yield the command-line arguments that set a field to a value; none if the value is None."""
     option = option_of(name, field)
     first = option.names[0]
     match value:
@@ -95,7 +95,7 @@ def read_all(texts: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> tuple
 
 
 def read(text: Any, name: str, field: FieldInfo) -> tuple[Any, str | None]:
-    """Return the value in an option's text, and the problem with the text.
+    """Return the value in an option's text and None, or None and the problem with the text.
 
     A size in bytes has no unit, because 1k may mean 1000 or 1024 bytes.
     """
@@ -143,7 +143,7 @@ def _in_range(part: str, ranges: str | None) -> list[str]:
 
 
 def _refusal(found: ErrorDetails) -> str:
-    """Return a pydantic error in words. A number is quoted as a number, as for a plan."""
+    """Describe a pydantic error. A number is quoted as a number, as for a plan."""
     text = found["input"]
     if isinstance(text, str) and text.isdecimal() and found["type"].startswith(("greater", "less")):
         found["input"] = int(text)

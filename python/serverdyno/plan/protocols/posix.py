@@ -25,7 +25,7 @@ class PosixSettings(SectionModel):
         description="Bypass the page cache (O_DIRECT) if offset and length are multiples of 4,096.",
     )
     flush: Literal["fsync", "fdatasync", "none"] = Field(
-        default="fsync", description="The system call that a client's flush makes; none: no call."
+        default="fsync", description="The system call for a client's flush; none: no call."
     )
 
 
@@ -39,7 +39,7 @@ class DirectoryLook:
         self.directory: Path | None = Path(directory_of(url))
 
     def ask(self, target: Any) -> None:
-        """Ask once; `run/ask.py` judges the answer."""
+        """Query the directory once. `run/ask.py` evaluates the answer."""
         target.look(0)
 
     def version(self) -> str | None:

@@ -32,7 +32,7 @@ def of(name: str) -> Protocol[Any]:
 
 
 def of_scheme(scheme: str) -> Protocol[Any] | None:
-    """Return the protocol of a URL scheme; None: the scheme is unknown."""
+    """Return the protocol of a URL scheme; None if the scheme is unknown."""
     return next((protocol for protocol in PROTOCOLS.values() if scheme in protocol.schemes), None)
 
 

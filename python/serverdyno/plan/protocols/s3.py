@@ -60,7 +60,7 @@ class BucketLook:
         self.port: int | None = TLS_PORT if urlsplit(url).scheme == TLS else CLEAR_PORT
 
     def ask(self, target: Any) -> None:
-        """Ask once. `run/ask.py` judges the state of the bucket in the answer."""
+        """Query the bucket once. `run/ask.py` evaluates its state."""
         target.look(0)
 
     def version(self) -> str | None:
@@ -72,7 +72,7 @@ class BucketLook:
 
 
 class S3Protocol(Protocol[S3Settings]):
-    """S3 over HTTP/1.1, in the clear or over TLS, with Signature Version 4."""
+    """S3 over HTTP/1.1, with or without TLS, with Signature Version 4."""
 
     name = "s3"
     title = "S3"
@@ -120,7 +120,7 @@ class S3Protocol(Protocol[S3Settings]):
         )
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:
-        """Return commands of the AWS CLI that remove the objects of a prefix, and its unfinished multipart uploads.
+        """Return AWS CLI commands that remove the objects of a prefix, and its unfinished multipart uploads.
 
         A prefix that ends with `*` stands for each prefix that begins with the text before it.
         """

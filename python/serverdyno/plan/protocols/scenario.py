@@ -125,14 +125,14 @@ class Read(_Step):
 
 
 class Build(_Step):
-    """Build: look for missing headers, read sources, write objects."""
+    """Build: look for missing headers, read sources, write object files."""
 
     do: Literal["build"] = Field(description="Action of the step.")
     tree: str = Field(description="Name of the tree in `trees` that contains the sources.")
     searches: int = Field(
         default=5, ge=0, le=1000, description="Number of missing names to look up per source."
     )
-    object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="Size of each object.")
+    object_bytes: int = Field(default=8192, ge=0, le=MOST_BYTES, description="Size of each object file.")
 
 
 class RemoveTree(_Step):
@@ -311,7 +311,7 @@ def _problems_of_clients(step: OfClients, place: int) -> Iterator[tuple[tuple[st
 
 
 def states(step: Step) -> list[tuple[str, int]]:
-    """Return the state and the number of clients of each level of a step: its passes, or its phases."""
+    """Return the state and the number of clients of each level of a step. Its levels are passes or phases."""
     match step:
         case Metadata():
             return [(phase, step.clients) for phase in ("create", "stat", "read", "remove")]

@@ -85,7 +85,7 @@ class FileLook:
         self._offer: _native.Offer | None = None
 
     def ask(self, target: Any) -> None:
-        """Ask once. Raises AnswerError."""
+        """Query the server once. Raises AnswerError."""
         offer = _native.smb_probe(target.address, timeout_s=target.timeout_s)
         self._offer = self._offer or offer
 

@@ -1,4 +1,4 @@
-"""The steps of a session: requests that one logged-in user makes one after the other.
+"""The steps of a session: requests that one logged-in user makes in order.
 
 The data plane (`crates/engine/src/web/script.rs`) validates templates and regular expressions for this module.
 """
@@ -17,11 +17,11 @@ from serverdyno.plan.protocols.model import Model
 
 MOST_STEPS = 250
 REPLACED_OPTIONS = ("--expect-status", "--method", "--data", "--content-type", "--session")
-"""Options that keys of a session's steps replace."""
+"""Options that the keys of a session's steps replace."""
 
 
 class Take(Model):
-    """The source of a value in an answer: exactly one of the four fields."""
+    """The source of a value in an answer. Exactly one of the four fields is set."""
 
     header: str | None = Field(
         default=None, description="The name of a header. If there are several, the first one counts."
@@ -56,7 +56,7 @@ class Take(Model):
 
 
 class Step(Model):
-    """A step: one request.
+    """One request of a session.
 
     `path`, values of `headers` and `body` may contain `${name}`, a value that an earlier step extracted.
     """
@@ -142,7 +142,7 @@ def advice(steps: list[Step], fault: str, example: str, general: str | None) -> 
 
 
 def _where_to_take(value: str, steps: list[Step]) -> str:
-    """Return what to check for a value that an answer lacked. `steps`: the steps that extract it."""
+    """Return what to check if an answer lacks a value. `steps`: the steps that extract it."""
     places = [
         f"step {step.name!r} takes {value} from {source}: {text!r}"
         for step in steps

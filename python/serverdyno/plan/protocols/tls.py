@@ -38,7 +38,7 @@ class ClientCertificate(Model):
         return self
 
     def identity(self) -> tuple[str, str] | None:
-        """Return certificate and key in PEM; None: clients have no certificate. Raises UserError."""
+        """Return certificate and key in PEM; None if clients have no certificate. Raises UserError."""
         if self.certificate is None:
             return None
         certificate, key = _read(self.certificate), _read(self.key or self.certificate)
@@ -66,7 +66,7 @@ class ClientCertificate(Model):
 
 
 class TlsSettings(ClientCertificate):
-    """The offer of a client in a handshake.
+    """What a client offers in a handshake.
 
     `resumption` is the share of connections that offer to resume an earlier session.
     """
@@ -91,7 +91,7 @@ class TlsSettings(ClientCertificate):
 
     @model_validator(mode="after")
     def makes_sense_together(self) -> Self:
-        """Refuse versions in the wrong order, and cipher suites that these versions do not have."""
+        """Refuse versions in the wrong order, and cipher suites that these versions do not support."""
         if self.min_version > self.max_version:
             raise ValueError("min_version is above max_version")
         if self.ciphers and (wrong := _native.tls_problem(self.min_version, self.max_version, self.ciphers)):

@@ -59,11 +59,11 @@ class ClientCounts(Protocol):
 
     @property
     def bytes_read(self) -> int | None:
-        """Application bytes in the window; None if not recorded."""
+        """Application bytes read in the window; None if not recorded."""
 
     @property
     def bytes_written(self) -> int:
-        """Application bytes in the window."""
+        """Application bytes written in the window."""
 
     @property
     def left_at_s(self) -> float | None:
@@ -165,7 +165,7 @@ class Work(HasSettings[SettingsT]):
     terms: ClassVar[Terms]
     """Terms of its workloads, except those that `terms_of` changes."""
     drawn_anew: ClassVar[bool] = True
-    """Whether each level of a run draws a new stream. Otherwise clients keep the order of their operations."""
+    """Whether each level of a run draws a new random stream. Otherwise clients keep the order of their operations."""
     uses_documents: ClassVar[bool] = False
     """Whether a server needs the document tree on disk."""
     has_durability: ClassVar[bool] = False
@@ -175,7 +175,7 @@ class Work(HasSettings[SettingsT]):
     durable_word: ClassVar[tuple[str, str]] = ("flush", "flushes")
     """Name of such an operation in a sentence, and its plural."""
     usage: ClassVar[str] = "use a plan"
-    """Commands that measure the server of a `{url}`."""
+    """How to measure the server of a `{url}`."""
     shows_clients: ClassVar[bool] = False
     """Whether a report shows figures per client, and the requests below the clients' caches."""
 
@@ -220,7 +220,7 @@ class Work(HasSettings[SettingsT]):
         return 0.0
 
     def check_operations(self, workload: str, settings: SettingsT) -> int | None:
-        """Return the operations per attempt of the check before load; None: an attempt ends after a short time."""
+        """Return the operations per attempt of the check before load; None if an attempt ends after a short time."""
         del workload, settings
         return None
 
@@ -243,7 +243,7 @@ class Work(HasSettings[SettingsT]):
         return ""
 
     def requests_per_operation(self, settings: SettingsT) -> float:
-        """Return the smallest possible mean number of requests per operation."""
+        """Return the minimum mean number of requests per operation."""
         del settings
         return 1.0
 
@@ -281,7 +281,7 @@ class Work(HasSettings[SettingsT]):
         return {}
 
     def operations_per_client_s(self, settings: SettingsT) -> float | None:
-        """Return the pace of each client; None: as fast as the server answers."""
+        """Return the maximum operations/s of each client; None for as fast as the server answers."""
         del settings
         return None
 
@@ -301,12 +301,12 @@ class Work(HasSettings[SettingsT]):
         return 0
 
     def workspace_objects(self, settings: SettingsT) -> int:
-        """Return the number of objects that a client puts before its first level; 0: its workspace has none."""
+        """Return the number of objects that a client puts before its first level; 0 if its workspace has none."""
         del settings
         return 0
 
     def preparation_requests(self, settings: SettingsT, threads: Sequence[int]) -> int:
-        """Return the smallest number of requests to put the objects of all levels; 0: workspaces have no objects.
+        """Return the minimum number of requests to put the objects of all levels; 0 if workspaces have no objects.
 
         `threads`: the number of client threads of each level.
         """

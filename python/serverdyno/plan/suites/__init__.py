@@ -1,7 +1,7 @@
 """The shipped suites, one TOML file each.
 
-Each suite of `WITH_LOADS` also exists with the loads of other suites: `webbench-4.1-dynamic-cgi-120` combines its
-requests with the clients and threads of `webbench-4.1-static-120`.
+Each suite of `WITH_LOADS` also exists with the loads of other suites: `webbench-4.1-dynamic-cgi-120` combines the
+requests of `webbench-4.1-dynamic-cgi` with the clients and threads of `webbench-4.1-static-120`.
 
 The suites re-create published parameters; they are not the original programs. Unpublished details of an original are
 missing. Each file says how well every parameter is known.

@@ -44,7 +44,7 @@ class Kernel:
 
 @dataclass(slots=True)
 class Contents:
-    """Files of the guest. `programs` come with their libraries, `trees` with their owners, each to the same path."""
+    """Files of the guest, copied to the same paths: `programs` with their libraries, `trees` with their owners."""
 
     programs: list[Path] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
@@ -159,13 +159,13 @@ def module_files(kernel_: Kernel, wanted: Iterable[str]) -> list[Path]:
 
 
 def _needed(module: Path) -> list[str]:
-    """Return the dependencies from the module's information (modinfo(8)): NAME=VALUE, each ended by a zero byte."""
+    """Return the dependencies from the module's information (modinfo(8)): NAME=VALUE, terminated by zero bytes."""
     told = re.search(rb"\0depends=([^\0]*)\0", b"\0" + module_content(module))
     return [name for name in told[1].decode().split(",") if name] if told else []
 
 
 def module_content(module: Path) -> bytes:
-    """Return the module uncompressed."""
+    """Return the module's uncompressed content."""
     content = module.read_bytes()
     return lzma.decompress(content) if module.suffix == ".xz" else content
 

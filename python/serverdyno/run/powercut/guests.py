@@ -1,6 +1,6 @@
 """The requirements of each driver's server in a guest: its program, directory, users, and start command.
 
-A new server takes one function and one line in the table. The guest itself is in `machine.py`.
+A new server needs one function and one line in the table. The guest itself is in `machine.py`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _ganesha(server: LocalServer[Any], settings: dict[str, Any]) -> InGuest:
         )
     account = pwd.getpwnam(server.user)
     rpcbind = find_program("rpcbind")
-    assert rpcbind is not None  # `prepare` has checked
+    assert rpcbind is not None  # checked by `prepare`
     rpc_files = {
         name: Path("/", name) for name in ("etc/netconfig", "etc/protocols", "etc/services", "etc/rpc")
     }

@@ -1,8 +1,8 @@
 """A guest whose power can be cut: qemu with software emulation (TCG), and a disk with a volatile cache.
 
 nbdkit serves the disk with its filter `cache`: unflushed data are in a file that vanishes with the process, flushed
-data in the image. A power cut kills nbdkit and then qemu by SIGKILL; both also die if this process is killed. The guest
-can't reach any network; its server is reached at 127.0.0.1. `guests.py` defines the server in the guest.
+data in the image. A power cut kills nbdkit and then qemu with SIGKILL; both also die if this process is killed. The
+guest can't reach any network; its server is reached at 127.0.0.1. `guests.py` defines the server in the guest.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from serverdyno.errors import ServerError
 
 READY, FAILED = "dyno: ready", "dyno: failed: "
 BOOT_TIMEOUT_S = 300.0
-"""Longest time for a boot, which takes 8 s on a quiet machine."""
+"""Time limit for booting, which takes 8 s on a quiet machine."""
 POLL_S = 0.05
 IMAGE_BYTES = 512 << 20
 MEMORY_MIB = 768
 LOG_LINES = 15
-# no_timer_check: on a busy machine, the emulated timer is late, and the kernel would panic at its boot.
+# no_timer_check: on a busy machine, the emulated timer is late, and the kernel would panic while booting.
 # clocksource=hpet: with the TSC, the clock of a guest that booted on a busy machine ran 70 times too fast. Servers then
 # refuse signed requests, and the kernel writes its cache back too early.
 KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable clocksource=hpet no_timer_check"

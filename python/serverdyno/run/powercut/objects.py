@@ -32,7 +32,7 @@ LEAST_READS = 2
 """Attempts to read an object, even after that time, because one truncated answer does not prove a loss."""
 ANSWER_TIMEOUT_S = 300.0
 MOST_REFUSED = 100
-"""Number of refused PUTs, with none acknowledged, after which a round is given up."""
+"""Number of refused PUTs, with none acknowledged, after which a round is abandoned."""
 POLL_S = 0.05
 BEFORE = "serverdyno-before"
 """Key of an object that is on the disk before each round, so that a missing sync can't explain its loss."""
@@ -77,7 +77,7 @@ class ObjectJournal:
         raise ServerError(f"the server in the virtual machine refuses clients: {why}")
 
     def prepare(self) -> None:
-        """Create the bucket, and sync the guest: then only objects of the journal can be lost. Raises ServerError."""
+        """Create the bucket and sync the guest, so that only the journal's objects can be lost. Raises ServerError."""
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:
             try:
@@ -99,7 +99,6 @@ class ObjectJournal:
             raise ServerError(f"can't sync the virtual machine before a cut: {error}") from error
 
     def begin(self, number: int) -> None:
-        """Start the clients of a round."""
         self._puts, self._refused = [], []
         self._ended.clear()
         self._threads = [
@@ -118,7 +117,6 @@ class ObjectJournal:
         return False
 
     def end(self) -> None:
-        """End the clients, after the power was cut."""
         self._ended.set()
         for thread in self._threads:
             thread.join()

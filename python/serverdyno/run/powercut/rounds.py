@@ -114,7 +114,7 @@ class _Journal(Protocol):
         """Return whether the server has acknowledged data in this round."""
 
     def end(self) -> None:
-        """End the clients, after the power was cut."""
+        """End the clients after the power cut."""
 
     def compared(self, cut_after_s: float) -> Cut:
         """Compare the data acknowledged in the last round with the remaining data."""
@@ -183,7 +183,7 @@ class _Rounds:
     tell: Callable[[str], None]
 
     def all(self, rounds: int) -> list[Cut]:
-        """Return all cuts. The guest booted after one cut is the guest of the next."""
+        """Run all rounds and return their results. The guest booted after one cut is the guest of the next."""
         cuts: list[Cut] = []
         journal: _Journal | None = None
         cut_after_s = 0.0
@@ -218,7 +218,7 @@ class _Rounds:
                 time.sleep(POLL_S)
             cut_at_s = time.monotonic() + at_s
             while (left_s := cut_at_s - time.monotonic()) > 0:
-                waiting.look()  # raises if the guest has ended: that is no power cut
+                waiting.look()  # raises if the guest has ended, which is not a power cut
                 time.sleep(min(POLL_S, left_s))
         finally:
             guest.cut_power()

@@ -1,4 +1,4 @@
--- The dynamic page in Apache's mod_lua, with LuaScope thread: one interpreter per thread, which is kept.
+-- The dynamic page in Apache's mod_lua, with LuaScope thread: one persistent interpreter per thread.
 
 local page = dofile("{directory}/page.lua")
 

@@ -1,5 +1,5 @@
 -- The dynamic page inside a server: it has the bytes of crates/page/src/lib.rs, which checks them under load.
--- The module is a function. It gets values by the names of CGI variables and returns the page.
+-- The module is a function. It gets values keyed by CGI variable names, and returns the page.
 
 local BYTES, MOST_VALUE_BYTES = 1024, 80
 local HEAD = "<!DOCTYPE html>\n<html><head><title>Serverdyno dynamic page</title></head>\n<body><pre>\n"
