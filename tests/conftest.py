@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["namespace"]  # a fixture
 
-# No property is timed: on a busy machine an example, or making one up, may take long.
+# No property has a deadline: on a busy machine, generating or testing an example may take long.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Test modules that start first, by the beginning of their names. Those of a group run in sequence in one worker: they
-# change the kernel's write-back limits or count mounts and tracers, or share a running fleet.
+# Prefixes of test modules that start first. Tests of a group run in sequence in one worker, because they change the
+# kernel's write-back limits, count mounts and tracers, or share a running fleet.
 GROUPS = {
     "the kernel's state": (
         "test_abandoned",
@@ -57,14 +57,14 @@ def path_of(item: pytest.Item) -> str:
 
 
 def place(path: str) -> int:
-    """Return the rank of a module: lower ones start sooner, and single tests without a server fill the end."""
+    """Return the rank of a module: lower ranks start sooner; modules without a server have the highest."""
     if (group := group_of(path)) is not None:
         return [*GROUPS].index(group)
     return len(GROUPS) + path.startswith(WITHOUT_SERVER)
 
 
 class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Run tests that share something one after the other in one worker; a free worker takes the next group."""
+    """Runs tests that share something in sequence in one worker; a free worker takes the next group."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0].removeprefix("tests/")
@@ -72,7 +72,7 @@ class SharersInTurn(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist 
 
 
 def pytest_collection_finish() -> None:
-    """Exempt what stays from garbage collection: without this, each full one visits all modules and tests."""
+    """Exempt all current objects from garbage collection, which would otherwise visit modules and tests each time."""
     gc.collect()
     gc.freeze()
 
@@ -84,11 +84,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses one
 def pytest_configure(config: pytest.Config) -> None:
-    """Make a place for temporary files, restore ignored signals, and compile the modules."""
+    """Create the directory for temporary files, restore ignored signals, and compile the modules."""
     _own_place(config)
     _hear_signals()
     if not hasattr(config, "workerinput"):  # once, and not in each worker
-        # With PYTHONDONTWRITEBYTECODE, as in images of containers, each `dyno` would compile what it imports.
+        # With PYTHONDONTWRITEBYTECODE, as in container images, each `dyno` would compile its imports.
         compileall.compile_dir(ROOT / "python", quiet=1)
 
 
@@ -98,14 +98,14 @@ def _own_place(config: pytest.Config) -> None:
     At each start, pytest makes its usual directory inaccessible to other users, and servers under test run as such
     users.
     """
-    if config.option.basetemp is None:  # given to workers, and by whoever wants to keep it
+    if config.option.basetemp is None:  # set for workers, and by users who want to keep the directory
         place = Path(tempfile.mkdtemp(prefix="dyno-tests-"))
         config.option.basetemp = place / "t"
         config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
 def _hear_signals() -> None:
-    """Undo that `nohup` and a shell's `&` let all test processes ignore signals, which the tests send.
+    """Stop ignoring signals that the tests send, which `nohup` and a shell's `&` make all test processes ignore.
 
     Programs inherit an ignored signal but no handler. The handler does nothing, so this process still ignores them.
     """
@@ -116,7 +116,7 @@ def _hear_signals() -> None:
 
 @pytest.hookimpl(optionalhook=True)  # absent under `-p no:xdist`
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharersInTurn:
-    """Schedule groups for `make test-python`, in the order above and not by their number of tests."""
+    """Return the scheduler for `make test-python`, which starts groups in the order above, not by number of tests."""
     config.option.loadscopereorder = False
     return SharersInTurn(config, log)
 
@@ -131,9 +131,9 @@ def home() -> Iterator[Home]:
 def fleet(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> RunningFleet:
-    """Return three nodes and their scheduler, all running whatever an earlier test did to them.
+    """Return a running fleet of three nodes; nodes that an earlier test killed or stopped are restarted.
 
-    The patience with them is that of all tests.
+    Waits for the nodes have the time limit of all tests.
     """
     from support.fleet_nodes import running_fleet  # noqa: PLC0415 (takes half a second of CPU time)
 
@@ -165,8 +165,8 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def own_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Put all temporary files of the test in one directory with a short path, because sockets lie below it."""
-    tmp_path_factory.getbasetemp()  # made where pytest always makes it
+    """Put all temporary files of the test in one directory with a short path, as needed by the sockets in it."""
+    tmp_path_factory.getbasetemp()  # created where pytest always creates it
     with tempfile.TemporaryDirectory(prefix="s-") as name:
         place = Path(name)
         place.chmod(0o1777)

@@ -54,9 +54,9 @@ class Target:
         """Resolve the URL in the section `target` of a document (JSON) once, and prove consent unless it is loopback.
 
         `crates/engine/src/kinds/` defines the section. `access_key` is the ID, secret and session token for S3; without
-        it, requests are anonymous. `timeout_s` bounds the opening, and each later look.
-        Requests to a file or object server keep `max_rate_per_s`: this process has a share of it, as one of
-        `processes`, and its first request comes after `turn` requests of others.
+        it, requests are anonymous. `timeout_s` bounds the opening, and each later look. Requests to a file or object
+        server do not exceed `max_rate_per_s`: this process has a share of it, as one of `processes`, and its first
+        request follows `turn` requests of others.
 
         Raises ValueError (invalid section or URL; one line per problem), OSError (the name can't be resolved, or the
         connection fails), AnswerError (no answer to the request for consent), PermissionError (no consent; the message
@@ -104,7 +104,7 @@ class Journal:
         """Return the files with the bytes acknowledged so far."""
 
     def end(self) -> list[str]:
-        """End the clients within a second, and return the error of each failed client; a second call returns none."""
+        """End the clients within a second, and return the error of each failed client; later calls return none."""
 
 class JobStage(TypedDict):
     ended: bool
@@ -113,7 +113,7 @@ class JobStage(TypedDict):
 
 @final
 class Job:
-    """Levels on files that end when their work is done, running on their own threads."""
+    """File levels that end when their work is done, running on their own threads."""
 
     @staticmethod
     def start(target: Target, job: str) -> Job:
@@ -142,7 +142,7 @@ def merge_levels(tallies: list[bytes]) -> list[dict[str, Any] | None]:
     """
 
 def begin_journal(target: Target, spec: str, nonce: int) -> Journal:
-    """Start clients that write, in a separate thread. Raises ValueError.
+    """Start clients that write a journal, in a separate thread. Raises ValueError.
 
     `spec` is JSON with seed, directory, clients, most_ns. `nonce` must differ each time.
     """
@@ -171,7 +171,7 @@ class Load:
         """
 
     def tally(self) -> bytes:
-        """Return the counts as the part of a level, for `merge`."""
+        """Return the counts in the encoding that `merge` takes."""
 
 class Snapshot(TypedDict):
     elapsed_s: float  # 0 while clients are being prepared
@@ -351,7 +351,7 @@ class Offer(TypedDict):
     max_write_bytes: int
 
 def smb_probe(address: str, *, timeout_s: float, network_namespace: str | None = None) -> Offer:
-    """Return the offer of the SMB server at "127.0.0.1:445" in its answer to NEGOTIATE, sent from the namespace.
+    """Send NEGOTIATE from the namespace to the SMB server at `address` ("127.0.0.1:445"), and return its offer.
 
     Releases the GIL; a signal ends the call. Raises AnswerError.
     """

@@ -1,8 +1,8 @@
 """Hold signals back during an operation that must not be interrupted.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread. Inside a lock of the standard library,
-the interrupt turns into another error. Inside a console that has just written its buffer, the line is written twice.
-`cli` decides what a signal does.
+the interrupt turns into another error. If a console has just written its buffer, the line is written twice. `cli`
+decides what a signal does.
 """
 
 from __future__ import annotations

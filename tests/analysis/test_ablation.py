@@ -31,7 +31,7 @@ def side(name: str, of: Runs) -> Side:
 
 
 def tuned(together: float, repetitions: int = 5) -> tuple[Effect, ...]:
-    """Compare a server of 500 Mbit/s with the six tunings in appendix C of VeriTest's report of 2003, and with all."""
+    """Compare a server of 500 Mbit/s with single tunings of VeriTest 2003, appendix C, and with all six."""
     single = [
         side(name, runs(500 * effect, 10 + place, repetitions))
         for place, (name, effect) in enumerate(zip(NAMES, EFFECTS, strict=True))

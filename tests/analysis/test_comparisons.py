@@ -1,6 +1,6 @@
 """All comparisons of an experiment: how often they claim a false difference, and which differences they find.
 
-Shares are of simulated experiments with fixed seeds (`simulations`); docs/simulations.md has more.
+Shares are computed from simulated experiments with fixed seeds (`simulations`); docs/simulations.md has more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from support.simulations import (
 )
 
 EXPERIMENTS = 300
-# Of 300 experiments of which 5 % claim something, fewer than 8 % do so in 99 of 100 draws of the seed.
+# If 5 % of experiments make a claim, fewer than 8 % of 300 do so with 99 of 100 seeds.
 MOST = 0.08
 FIVE_PERCENT = Design(6, (1.0, 0.95), shared=IN_ALL, own=IN_ALL)
 
@@ -64,7 +64,8 @@ def test_a_drift_in_time_makes_no_difference_of_equal_servers(repetitions: int) 
 def test_of_many_equal_servers_any_differ_in_5_percent_of_experiments_at_most(
     servers: int, repetitions: int, noise: Noise
 ) -> None:
-    # Noise that lasts from one run to the next once made four and eight equal servers differ in 7 % of the experiments.
+    # With noise that lasts from run to run, 7 % of experiments once claimed differences between four or eight equal
+    # servers.
     assert claims(Design(repetitions, (1.0,) * servers, noise), EXPERIMENTS).false <= MOST
 
 
@@ -85,7 +86,7 @@ def test_six_repetitions_find_5_percent_through_2_percent_of_noise_in_average_an
 
 
 def test_one_odd_repetition_in_twelve_leaves_most_of_the_power() -> None:
-    # It once took all of the power: of 600 slowdowns of 5 %, none was found.
+    # Such a repetition once hid all 600 slowdowns of 5 %.
     found = claims(replace(FIVE_PERCENT, odd=True), EXPERIMENTS)
     assert found.average >= 0.8
     assert found.peak >= 0.65
@@ -98,7 +99,7 @@ def test_three_repetitions_find_10_percent_and_miss_5_percent_in_most_cases() ->
 
 
 def test_of_four_servers_one_that_is_10_percent_slower_is_found_with_three_repetitions() -> None:
-    # Pairwise tests without the pooled noise find it in 28 to 30 %.
+    # Pairwise tests without the pooled noise find that server in 28 to 30 % of experiments.
     assert claims(Design(3, (1.0, 1.0, 1.0, 0.9)), 200).average >= 0.85
 
 
@@ -192,7 +193,7 @@ def test_a_minimum_effect_of_5_percent_or_more_leaves_the_repetitions_unknown() 
 
 
 def test_draws_do_not_make_it_easier_to_claim_a_difference() -> None:
-    # Six of the seven pairs are clearly draws. The seventh must pass the correction for seven all the same.
+    # Six of the seven pairs are clearly equal. The seventh must still pass the correction for seven.
     random = np.random.default_rng(7)
     sides = [
         runs_of(1000 * np.exp(random.normal(0, 0.002, (4, 1)) + shift)) for shift in (0.0, *[0.0] * 6, 0.0)

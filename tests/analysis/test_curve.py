@@ -1,4 +1,4 @@
-"""One configuration's curve: means, spread, peak, and what is kept of it at most load."""
+"""One configuration's curve: means, spread, peak, and the share kept at the highest load."""
 
 from random import Random
 

@@ -28,7 +28,7 @@ def seen(throughput: ArrayLike, loads: ArrayLike = CLIENTS) -> Dips:
 
 
 def repeated(curve: ArrayLike) -> NDArray[np.float64]:
-    """Return three runs of a published curve with 1 % of noise: the reports published single runs."""
+    """Return three runs of a published curve with 1 % of noise, because the reports published single runs."""
     rates = np.asarray(curve, dtype=np.float64)
     return np.asarray(rates * np.exp(np.random.default_rng(7).normal(0, 0.01, (3, rates.size))))
 
@@ -65,7 +65,7 @@ def test_the_smooth_curves_of_netware_6_show_nothing(curve: tuple[str, int, str]
 
 
 def test_a_decline_beyond_52_clients_as_sambas_of_2003_is_a_drop_and_no_dip() -> None:
-    # The report has it as a graph only: steady, then "at loads of 52 clients and above" lower until the end.
+    # The report shows only a graph: steady, then "at loads of 52 clients and above" lower until the end.
     rates = np.array([40, 150, 280, 390, 440, 460, 462, 459, 461, 457, 458, 455, 456, 390, 385, 381.0])
     (drop,) = found(repeated(rates))
     assert (drop.kind, CLIENTS[drop.first], CLIENTS[drop.last]) == (FallKind.DROP, 52, 60)
@@ -95,7 +95,7 @@ def test_normal_noise_alone_yields_findings_in_fewer_curves_than_stated(
     false = sum(
         bool(found(1000 * np.exp(shape + random.normal(0, noise, (repetitions, 16))))) for _ in range(curves)
     )
-    # The bound plus two standard deviations of a binomial distribution there.
+    # The bound, plus two standard deviations of a binomial distribution with that probability.
     bound = FALSE_POSITIVE_RATE
     assert false / curves <= bound + 2 * (bound * (1 - bound) / curves) ** 0.5
 

@@ -33,7 +33,7 @@ def _rejects(chosen: list[tuple[int, float]]) -> bool:
 
 
 def test_a_worked_example_of_four_hypotheses_of_which_two_are_rejected() -> None:
-    # The example of the encyclopaedia's article on the method: at 5 %, the fourth and the first are rejected.
+    # The example in Wikipedia's article on the method: at 5 %, the fourth and the first are rejected.
     held, _ = holds([0.01, 0.04, 0.03, 0.005])
     assert held == [True, False, False, True]
 

@@ -21,7 +21,7 @@ def runs(throughput: ArrayLike) -> Runs:
 
 
 def noisy(random: np.random.Generator, repetitions: int, rate: float = 1000.0, noise: float = 0.03) -> Runs:
-    """Draw runs that differ as a whole, and a little from level to level."""
+    """Draw runs with noise that all levels of a run share, and a little noise per level."""
     whole = random.normal(0, noise, (repetitions, 1))
     return runs(rate * SHAPE * np.exp(whole + random.normal(0, 0.02, (repetitions, len(SHAPE)))))
 
@@ -106,7 +106,7 @@ def test_of_two_equal_plateaus_the_noisier_one_does_not_win(
     ]
     percent = np.array([each.percent for each in found], dtype=np.float64)
     assert abs(percent.mean()) < max(1.0, 3 * percent.std(ddof=1) / 10)
-    # The means of the highest levels differ by 4.8 % and more, and claim "faster" in 16 to 49 of 100.
+    # The highest means differ by 4.8 % or more, and would claim "faster" in 16 to 49 of 100.
     assert sum(each.verdict is not Verdict.NO_DIFFERENCE_SHOWN for each in found) <= 8
 
 

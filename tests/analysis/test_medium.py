@@ -10,7 +10,7 @@ from serverdyno.analysis.durability import InLevel, judged
 from serverdyno.analysis.medium import FASTEST_FLUSH_MS, TOO_FAST, Device, Layer, Media
 
 DISK_MS, NVME_MS, NOTHING_MS = 0.11, 0.02, 0.0005
-"""Medians of real ones: a virtual disk, a fast disk, and a sync that does nothing."""
+"""Measured medians: a virtual disk, a fast disk, and a sync that does nothing."""
 EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
 SYNCED = "at least as many syncs as flushes, but "
 MEMORY = "synced to memory only: no data reach a disk"
@@ -137,7 +137,7 @@ def test_a_stack_has_its_verdict(stack: str) -> None:
 
 
 def test_a_sync_that_no_device_can_have_made_is_doubted_whatever_the_options_are_called() -> None:
-    # Each stack of disks and overlays that is called durable is tried with the time of a sync that does nothing.
+    # Each stack of disks and overlays that is called durable is tested with the time of a sync that does nothing.
     durable = {name: layers for name, (layers, _, expected) in STACKS.items() if expected == EACH}
     assert len(durable) >= 9
     for name, layers in durable.items():

@@ -1,4 +1,4 @@
-"""Thresholds of what a reader is told, tested just below and just above each."""
+"""Thresholds for remarks in a report, each tested just below and just above."""
 
 from __future__ import annotations
 

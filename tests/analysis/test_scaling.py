@@ -135,7 +135,7 @@ def test_of_20_noisy_experiments_nearly_all_intervals_hold_the_truth() -> None:
             holds(interval, value)
             for interval, value in zip((found.lam, found.sigma, found.kappa), truth, strict=True)
         ]
-        # If it is unknown whether there is a maximum, nothing false was said of it.
+        # If it is unknown whether there is a maximum, the law claims nothing false.
         held[3] += found.peak_count is None or holds(found.peak_count, (0.92 / 0.01) ** 0.5)
     assert (held >= 16).all()
     assert held.min() < 20  # wider intervals would be useless

@@ -1,4 +1,4 @@
-"""What a design can detect, compared with the distributions of scipy, which the tool does not import for it."""
+"""The smallest detectable difference, compared with scipy's distributions, which the tool does not import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks: which figures the generator, the plan or other programs may have set, and what limited a load level."""
+"""Marks: which figures the generator, the plan or other programs may have limited, and what limited a load level."""
 
 import heapq
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def test_a_hidden_speed_that_run_delay_raises_by_more_than_10_percent_is_loose()
 
 
 WINDOW_MS = 10_000.0
-"""Of the simulated closed loops."""
+"""Window of the simulated closed loops."""
 
 
 def answered(clients: int, server_ms: float, held: Sequence[tuple[float, float]]) -> int:
@@ -123,7 +123,7 @@ def test_what_limited_a_level_is_said_as_far_as_it_can_be_seen(
         (0.05, 0.3, 0.3, (Limit.GENERATOR,)),
         (0.049, 0.3, 0.3, (Limit.CPU_WAIT,)),
         (0.049, 0.3, 0.9, (Limit.SERVER, Limit.CPU_WAIT)),
-        (0.049, 0.0, 0.3, ()),  # it stood still, or its timers were late
+        (0.049, 0.0, 0.3, ()),  # the generator was stopped, or its timers were late
         (0.049, None, 0.9, (Limit.SERVER,)),
     ],
 )

@@ -1,4 +1,4 @@
-"""`dyno` on the command line: its output, its exit status, and what it leaves."""
+"""`dyno` on the command line: its output, its exit status, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from support.dyno_process import DYNO, INSTALLED, PATIENCE_S, Home, experiment
 from support.reference_servers import start_http
 
 RATE = r"(?:[\d,]+|\d\.\d\d)"
-"""As `units.format_count` writes it: with two decimals below ten, as on a machine that others keep busy."""
+"""A rate in the format of `units.format_count`: two decimals below ten, which may occur on a busy machine."""
 LOCAL_MODES = 3
 """Index of the local modes in the attributes of a terminal (termios.tcgetattr)."""
 VERBS = [
@@ -171,7 +171,7 @@ def test_a_length_that_leaves_too_short_a_window_is_refused(home: Home, length: 
 def test_a_target_that_is_not_loopback_needs_bounds_before_anything_is_sent(
     home: Home, tmp_path: Path
 ) -> None:
-    # 192.0.2.0/24 is for documentation (RFC 5737), so nobody answers there.
+    # 192.0.2.0/24 is for documentation (RFC 5737), so no host answers.
     done = home.here("load", "http://192.0.2.1/", "--into", tmp_path / "e")
     assert done.returncode == 2
     assert "--max-rate: required" in done.stderr
@@ -448,14 +448,14 @@ def test_a_terminal_shows_the_level_in_progress_and_ctrl_c_ends_it_cleanly(
 
 
 def keep_output_at_ctrl_c(terminal: int) -> None:
-    """Let the kernel keep the output that nobody has read when Ctrl-C is typed; by default it discards it."""
+    """Let the kernel keep unread output when Ctrl-C is typed; by default it discards it."""
     attributes = termios.tcgetattr(terminal)
     attributes[LOCAL_MODES] |= termios.NOFLSH
     termios.tcsetattr(terminal, termios.TCSANOW, attributes)
 
 
 def read(descriptor: int) -> bytes:
-    """Return what comes next; nothing once the other side has closed, which a terminal reports as an error."""
+    """Return the next output; empty once the other side has closed, which a terminal reports as an error."""
     try:
         return os.read(descriptor, 65536)
     except OSError:

@@ -1,4 +1,4 @@
-"""Making load without the extras: their modules are blocked here, as if they were not installed."""
+"""Load without the extras, whose modules are blocked as if they were not installed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ main()
 
 
 def dyno(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `dyno` in a process that finds no module of the extra."""
+    """Run `dyno` in a process that can't import the extra's modules."""
     command = [sys.executable, "-c", BLOCKED, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """Make an experiment by `dyno load` without the extra."""
+    """Create an experiment by `dyno load` without the extra."""
     folder = tmp_path_factory.mktemp("extras") / "e"
     server = start_http(body_bytes=100)
     try:

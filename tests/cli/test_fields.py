@@ -31,7 +31,7 @@ class Trial(Model):
 
 
 def run(model: type[BaseModel], arguments: list[str]) -> tuple[str, dict[str, Any]]:
-    """Return what a command with the fields of a model prints, and the values that it receives."""
+    """Return the output of a command with the fields of a model, and the values that it receives."""
     taken: dict[str, Any] = {}
 
     def command(given: dict[str, Any]) -> None:

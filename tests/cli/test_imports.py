@@ -1,6 +1,6 @@
-"""The modules that a command imports before it works: none that it does not need, and not too many in all.
+"""The modules that a command imports before it works: only those that it needs, and not too many in total.
 
-No time is measured: start-up consists of imports, and a test can count them on a busy machine, too.
+No time is measured: start-up consists of imports, which a test can count even on a busy machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or of another encoding lead to a sentence, and never to a traceback."""
+"""Standard streams that are closed, full or in another encoding cause a message, never a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace tak
 def dyno(
     home: Home, streams: str, *arguments: str | Path, **changed: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `dyno` with its standard streams redirected by words of a shell."""
+    """Run `dyno` with its standard streams redirected; `streams` is shell syntax."""
     return subprocess.run(
         ["sh", "-c", f'"$@" {streams}', "sh", *DYNO, *map(str, arguments)],
         env=home.environment | changed,

@@ -1,1 +1,1 @@
-"""What tests the reference servers by the programs of others; a person starts it."""
+"""Conformance tests of the reference servers with other projects' programs, to be started by hand."""

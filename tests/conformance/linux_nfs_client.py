@@ -144,7 +144,6 @@ def mount_command(port: int, version: str) -> str:
 
 
 def init_script(mount: str, content: bytes, links: str) -> str:
-    """Return the guest's init script."""
     return f"""#!/bin/busybox sh
 /bin/busybox --install -s /bin
 {links}

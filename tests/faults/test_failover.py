@@ -32,7 +32,7 @@ CLIENTS, BLOCKS, OPERATIONS = 3, 8, 200
 LENGTH_S, CUT_PERCENT = 100.0, 1
 CUT_S = LENGTH_S * CUT_PERCENT / 100
 WHOLE_S = 5.0
-"""Several times what a server takes to start again, also on a busy machine."""
+"""Several times a server's restart time on a busy machine."""
 KEPT = {
     "workload": "failover",
     "blocks": BLOCKS,
@@ -58,7 +58,7 @@ def test_an_outage_begins_after_its_share_of_the_window_whatever_the_ramps() -> 
 def mixed(
     to: _native.Target, cut: Callable[[], object] | None, clients: int = CLIENTS, **files: Any
 ) -> dict[str, Any]:
-    """Run a level until much was done both before and after `cut`.
+    """Run a level until many operations were done both before and after `cut`.
 
     It is then stopped, so nothing is read back.
     """
@@ -83,7 +83,7 @@ def mixed(
 
 
 def mixed_to_the_end(to: _native.Target, cut: Callable[[], object]) -> dict[str, Any]:
-    """Run a level in whose middle `cut` is called, to its end, after which everything is read back."""
+    """Run a level to its end and read everything back; `cut` is called in its middle."""
     shape = {"clients": CLIENTS, "threads": 1, "length_s": WHOLE_S, "timeout_s": PATIENCE_S}
     load = files_level(to, KEPT, None, leave_after_errors=None, **shape).start()
     while load.snapshot()["operations"] < OPERATIONS:
@@ -195,7 +195,7 @@ def test_a_server_that_forgets_its_handles_is_found_out() -> None:
 
 
 def test_a_server_that_undoes_what_it_acknowledged_is_found_out() -> None:
-    # There are so many clients that at least one reads the block before it writes it again.
+    # With so many clients, at least one reads a block before writing it again.
     result = reference("connections", clients=32, fault="undone-writes")
     assert "stale_content" in {error["fault"] for error in result["errors"]}
 

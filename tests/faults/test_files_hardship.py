@@ -1,7 +1,7 @@
 """The disk mix under difficult conditions.
 
 Several volumes, a workspace of an earlier level, a killed server, a full disk, a wrong password, two hundred clients,
-and a packet dissector that looks on.
+and a packet dissector.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ def test_clients_are_dealt_out_to_the_volumes() -> None:
 
 @needs_root
 def test_a_workspace_is_used_again_and_its_contents_are_still_known() -> None:
-    # The server's count of writes shows it: blocks that the levels themselves wrote are known, the rest made the
-    # workspaces.
+    # The server's count of writes, without those of the levels, is the number that created the workspaces.
     with samba() as server:
         workspaces = _native.Workspaces()
         making = []
@@ -149,7 +148,7 @@ def test_a_full_disk_is_an_error_of_the_server_by_its_name_and_nothing_stays_una
 
 
 def take_all_room(filler: Path) -> None:
-    """Reserve all free space at once, without writing anything."""
+    """Reserve all free space without writing anything."""
     size = 0
     with filler.open("wb") as file:
         for step in (1 << 20, 1 << 12):
@@ -161,7 +160,7 @@ def take_all_room(filler: Path) -> None:
 
 @needs_root
 def test_a_disk_that_becomes_full_in_the_level_is_left_as_it_was() -> None:
-    # Clients that meet the full disk do not remove their files while others are measured, so all of them meet it.
+    # Clients that find the disk full do not remove their files during the measurement, so all clients find it full.
     with samba({"file_system": "ext4", "image_mib": 64}) as server:
         volume = server.data_directories()[0]
         filler = volume / "of-somebody-else"

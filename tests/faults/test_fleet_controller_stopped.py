@@ -1,4 +1,4 @@
-"""A controller that is stopped for a while: its nodes end its load, it says so once it continues, and it can resume."""
+"""A controller that is stopped for a while: its nodes end its load; once continued, it reports this and can resume."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.reference_servers import start_http
 NAMES = ("a", "b")
 NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 LOADED_S = 0.03
-"""CPU time of a node that generates load, and not of one that waits for it."""
+"""CPU time, in s, that a node uses only if it generates load."""
 
 
 def planned(folder: Path, fleet: Path, node: str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""A fleet that loses a node, the scheduler or the controller during a load level, and whom it refuses."""
+"""A fleet that loses a node, the scheduler or the controller during a load level, and the peers that it refuses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from support.fleet_nodes import RunningFleet, look_often, running_fleet
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     look_often(monkeypatch)
-    # On a busy machine, a node that nobody has stopped may get no CPU time for longer than the product's limit.
+    # On a busy machine, a node that is not stopped may get no CPU time for longer than the product's limit.
     monkeypatch.setattr(backend, "SILENT_S", 10.0)
 
 
@@ -149,7 +149,7 @@ def test_when_the_controller_is_killed_its_nodes_end_the_load_and_serve_the_next
         wait_for_line(dyno, "2 clients")
         dyno.kill()
         dyno.wait(PATIENCE_S)
-    # Nobody else tells the nodes. They admit a second controller once they have given up the first one.
+    # Nothing else notifies the nodes. They admit a second controller once they have given up the first one.
     with backend.connected(fleet.folder) as cluster:
         wait_until(lambda: not in_use(cluster), "the nodes are free")
     assert carried_out(planned(tmp_path / "next", fleet.path, "first", length_s=0.5))
@@ -191,7 +191,7 @@ def test_who_has_no_certificate_of_the_fleet_is_refused_counted_and_told(
         except ConnectionError:
             pass
     with socket.create_connection((host, int(port)), PATIENCE_S) as hasty:
-        # Only the header of a handshake (RFC 8446, sections 4 and 5.1): whoever hangs up has not been refused.
+        # Only the header of a handshake (RFC 8446, sections 4 and 5.1): a peer that hangs up has not been refused.
         hasty.sendall(bytes.fromhex("1603010200 010001fc"))
         hasty.shutdown(socket.SHUT_WR)
         hasty.settimeout(PATIENCE_S)
@@ -298,4 +298,4 @@ def test_a_full_disk_of_a_load_node_is_told_when_it_joins_and_loses_nothing_late
     filler.unlink()
     for node in fleet.nodes.values():
         wait_for_line(node, "has joined")
-    fleet.kill("b")  # the next node must have the usual place
+    fleet.kill("b")  # the next node must have the usual directory

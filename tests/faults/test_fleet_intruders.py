@@ -125,7 +125,7 @@ def test_a_nodes_certificate_can_ask_nothing_but_to_join_as_that_node(
     assert "can't be used to join as 'controller'" in found.pop("controller's name")
     assert "only the controller may send this request" in found.pop("members")
     assert "can't be used to join as {'__Pickled__': 1}" in found.pop("a marked pickle")
-    # The connection ends if its data can't be read, and so it does for strangers to a node.
+    # The connection ends if its data can't be read, also for strangers to a node.
     assert len(found) == 4
     assert not [said for said in found.values() if said.startswith("answered")], found
     assert refused(home, fleet) == refused_before + 1

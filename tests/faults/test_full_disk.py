@@ -1,4 +1,4 @@
-"""An experiment on a disk that is full: a sentence, nothing lost, and a resume once there is room."""
+"""An experiment on a full disk: a message, nothing lost, and a resume once there is space."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path, left_bytes: int) -> Path:
-    """Make a file that leaves this much room."""
+    """Create a file that leaves this much free space."""
     room = os.statvfs(place)
     filler = place / "filler"
     filler.write_bytes(bytes(room.f_bavail * room.f_frsize - left_bytes))

@@ -14,7 +14,7 @@ from support.hostile_web import ANSWERED, KINDS, LARGE_BODY, NOT_HTTP, hostile_s
 
 PATIENCE_S = 120.0
 LOOK_S = 2.0
-# Of address space, which includes shared libraries and the stacks of threads.
+# Limit of the address space, which includes shared libraries and the stacks of threads.
 MOST_MEMORY_BYTES = 4 << 30
 
 # This runs in a process with bounded memory, and checks all servers of one experiment.

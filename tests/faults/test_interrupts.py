@@ -1,4 +1,4 @@
-"""An interrupt ends as an interrupt, at whatever instruction it comes, and tears nothing."""
+"""An interrupt at any instruction ends the command as an interrupt, and its output stays intact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = ("concurrent/futures/", "/threading.py", "/run/ask.py", "/serverdyno/int
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt, also if the tests run in the background."""
+    """Let Ctrl-C raise KeyboardInterrupt, even if the tests run in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -76,7 +76,7 @@ def test_one_thread_alone_writes_to_the_terminal() -> None:
     with progress_for(console) as progress:
         assert threading.active_count() == before
         progress.stage("preparing")
-        assert "preparing" in terminal.getvalue()  # at once, because nobody else will write it
+        assert "preparing" in terminal.getvalue()  # at once, because no other thread writes it
 
 
 def test_a_signal_waits_for_the_end_of_what_must_not_be_cut_and_a_second_one_does_not() -> None:
@@ -107,7 +107,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 def interrupted_at(line: int, act: Callable[[], object]) -> bool:
-    """Interrupt `act` at this line of the waiting code; return whether it came so far and ended by the interrupt."""
+    """Interrupt `act` at this line of the waiting code; return whether the interrupt ended `act`."""
     passed = 0
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Objects of a load whose generator process or whole command was killed: removed, or named with what removes them."""
+"""Objects of a load whose generator process or whole command was killed: removed, or named with a remedy."""
 
 from __future__ import annotations
 

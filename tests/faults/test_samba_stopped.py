@@ -29,7 +29,7 @@ pytestmark = [needs_root, pytest.mark.usefixtures("own_tmpdir")]
 TIMEOUT_S, LENGTH_S = 1.0, 1.0
 READY_S, LEAVING_S = 2 * TIMEOUT_S, 4 * TIMEOUT_S
 SPARE_S = 60.0
-"""For what does not wait for the server, on a machine that does other work as well."""
+"""Time for everything that does not wait for the server, on a busy machine."""
 BOUND_S = (
     LENGTH_S
     + LEAVING_S  # of the level in which it was stopped
@@ -71,7 +71,7 @@ class Stopper(Listener):
         self.took_s = time.monotonic() - self.stopped_at
 
     def go_on(self) -> None:
-        """Let the stopped processes continue, so that the rest of the server disturbs nobody."""
+        """Continue the stopped processes, so that they do not disturb later tests."""
         for process in self.stopped:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
@@ -97,7 +97,7 @@ def created(folder: Path, first: ServerPlan) -> Path:
 
 
 def check(folder: Path, stopper: Stopper) -> None:
-    """Check that the stopped server's run fails with a message and in time, and that everything else is kept."""
+    """Check that the stopped server's run fails with a message and in time, and that everything else is stored."""
     assert not carried_out(folder, stopper)
     assert stopper.stopped, "no level of two clients was under way"
     [failure] = stopper.failures

@@ -1,6 +1,6 @@
-"""A server of ours that is killed ends every wait for it: the error says how it ended, and nothing is left.
+"""Killing a server that dyno started ends every wait for it: the error says how it ended, and nothing is left.
 
-Each test asserts words and states. A wait for the dead server would end by the patience of `support`.
+Each test checks messages and states. A wait for the dead server would exceed the time limit of `support`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from support.suites_of_steps import bonnie_suite
 
 PROGRAMS = {"ganesha": "ganesha.nfsd", "samba": "smbd", "nginx": "nginx"}
 LENGTH_S = 120.0
-"""Of a level, most of which a server that was killed at its beginning does not see."""
+"""Length of a level, most of which remains when the server is killed."""
 MISSING_WORDS = "does not answer"
 
 
@@ -175,7 +175,8 @@ client.recv(1)
 
 
 def test_whoever_sees_the_connection_end_finds_the_server_ended(tmp_path: Path) -> None:
-    # A process closes its sockets before its parent can know that it has ended; still, nobody is told that it runs.
+    # A process closes its sockets before its parent can know that it has ended, yet it must never be reported as
+    # running.
     for number in range(20):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -253,7 +254,7 @@ def bonnie() -> dict[str, object]:
 def test_where_nothing_listens_any_more_a_users_server_is_not_said_to_accept_connections(
     version: str,
 ) -> None:
-    # Like a hard mount, the client tries again until its time is up, and then reports the last error.
+    # Like a hard mount, the client retries until its time is up, and then reports the last error.
     server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
     target = nfs_target(url)

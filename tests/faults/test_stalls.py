@@ -1,4 +1,4 @@
-"""Real servers that leave clients waiting, or stand still, and what the report says of them."""
+"""Real servers that leave clients waiting, or stop for a while, and what the report says about them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.places import ROOT, TESTS
 
 WORKERS, CLIENTS = 8, 64
 STOPPED_S = 2.2
-"""Long enough for a whole second, wherever in a second it begins."""
+"""Long enough to include a whole second, whenever it begins."""
 
 
 def reported(folder: Path, listener: Listener) -> tuple[Report, LevelFigures]:
@@ -182,7 +182,8 @@ def test_a_server_that_was_stopped_across_the_end_of_a_level_keeps_its_figures_a
 def test_clients_that_a_stopped_server_answers_no_more_have_not_left_and_the_next_level_is_void(
     home: Home, tmp_path: Path
 ) -> None:
-    # A busy machine stops it late: the window must be open then, and no request may time out before its end.
+    # A busy machine stops the server late, but the window must then be open, and no request may time out before its
+    # end.
     folder = planned_level(tmp_path / "e", "reference-smb", clients=[2, 3], length_s=1.5, timeout_s=1.5)
     stopper = StopperUntilAsked()
     try:

@@ -1,4 +1,4 @@
-"""A fleet of real nodes on Dask distributed makes one load: the same operations, one start, every request counted."""
+"""Real nodes on Dask distributed generate one load: the same operations, one start, every request counted."""
 
 from __future__ import annotations
 

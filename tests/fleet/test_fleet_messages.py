@@ -137,7 +137,7 @@ def test_a_level_that_says_only_what_has_changed_is_the_one_that_says_all() -> N
 
 
 class Pinged:
-    """A node that has no data but the times of its exchanges, one per request."""
+    """A node with only the times of its exchanges, one per request."""
 
     on_this_clock = False
 

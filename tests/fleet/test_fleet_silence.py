@@ -1,4 +1,4 @@
-"""A node that gets too little CPU time is waited for. Not for dead or stopped nodes (`test_fleet_faults.py`)."""
+"""The fleet waits for a node with too little CPU time. `test_fleet_faults.py` tests dead and stopped nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_SECRETS: dict[str, str | None] = {"consent_token": None, "password": None}
 
 
 def over_after_s(gaps_s: list[float], late_s: float, *, patient: bool) -> float | None:
-    """Return when a listener that looks after these gaps gives up a speaker that has become silent."""
+    """Return the time at which a listener that looks after these gaps gives up a silent speaker."""
     silence, now_s = Silence(MOST_S, 0.0), 0.0
     silence.heard(0.0, late_s)
     for gap_s in gaps_s:
@@ -65,7 +65,7 @@ def test_a_speaker_that_was_late_is_given_time_and_not_for_ever(late_s: float, g
     assert patient is not None
     assert strict is not None
     assert strict <= patient <= max(LONGEST_S, LOOKS * gap_s) + gap_s
-    # Patience is only for what is late: a node that is stopped is found within 5 s.
+    # Only late speakers get more time: a stopped node is detected within 5 s.
     assert late_s > 0.1 or patient <= max(MOST_S + 1.0, LOOKS * gap_s) + gap_s
 
 
@@ -114,7 +114,7 @@ def test_a_controller_without_cpu_time_takes_no_node_for_one_that_can_not_be_rea
 
 
 STALLS_S = (2.0, 5.0)
-"""The first is short; after it the node says how late it was, and a longer one is borne."""
+"""After the first, short stall the node reports how late it was, so a longer one is tolerated."""
 
 
 def test_a_node_that_gets_cpu_time_in_bursts_alone_carries_its_level_to_the_end(fleet: RunningFleet) -> None:

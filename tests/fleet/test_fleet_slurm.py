@@ -1,4 +1,4 @@
-"""Nodes that Slurm starts: its real controller, daemon and munge, private and on this machine alone.
+"""Nodes that Slurm starts: private instances of its controller, daemon and munge on this machine.
 
 Skipped if they are not installed, as in CI: `apt-get install slurm-wlm munge`.
 """

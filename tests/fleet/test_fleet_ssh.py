@@ -1,4 +1,4 @@
-"""A fleet is started and ended over a real sshd, with a key that was made for the test."""
+"""A fleet is started and ended over a real sshd, with a key created for the test."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ssh_config(tmp_path: Path) -> Iterator[Path]:
     package = ROOT / "python"
     (at / "sshd_config").write_text(CONFIGURATION.format(port=port, at=at, package=package))
     (at / "config").write_text(CLIENT.format(port=port, at=at, user=getpass.getuser()))
-    made = not Path("/run/sshd").exists()  # sshd drops its privileges there; Debian's service makes it
+    made = not Path("/run/sshd").exists()  # sshd drops its privileges there; Debian's service creates it
     if made:
         Path("/run/sshd").mkdir(mode=0o755)
     server = subprocess.Popen(

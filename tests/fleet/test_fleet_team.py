@@ -1,6 +1,7 @@
-"""A team on several nodes of a fleet, each a host of its own: the front on one, its backs on others.
+"""A team on several nodes of a fleet, each a separate host: the front on one, its backs on others.
 
-The load comes from the rest. Real servers; consent, proofs, figures by member, and who is to blame when one is lost.
+The other hosts generate the load. With real servers, this tests consent, proofs, figures by member, and the error when
+a node is lost.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ TEAMS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def testbed() -> Iterator[StandingTestbed]:
-    """Make a testbed of four hosts whose temporary directories the servers' workers can enter."""
+    """Create a testbed of four hosts whose temporary directories the servers' workers can enter."""
     with standing(of_option("namespaces:4")) as made:
         made.fleet.path.parent.chmod(0o711)
         yield made

@@ -1,4 +1,4 @@
-"""Several generator processes make one load level as one does; a killed one fails the level, and nothing is left."""
+"""Several generator processes run a load level as one does; a killed process fails the level, and nothing is left."""
 
 from __future__ import annotations
 

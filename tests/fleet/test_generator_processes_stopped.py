@@ -54,7 +54,7 @@ def pids_of(running: Fleet) -> list[int]:
 
 
 def over_after_s(state: str, gaps_s: list[float]) -> float | None:
-    """Return when a process that stays in one state, seen after these gaps, is given up."""
+    """Return the time after which a process in this state is given up, if it is observed after these gaps."""
     standstill, now_s = Standstill(), 100.0
     standstill.is_over(state, now_s)
     for gap_s in gaps_s:

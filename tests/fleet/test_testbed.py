@@ -1,4 +1,4 @@
-"""A testbed of network namespaces, of which nothing is left.
+"""A testbed of network namespaces, which leaves nothing behind.
 
 Links carry what their rates allow, clocks are hours apart, and cut links are reported.
 """
@@ -51,7 +51,7 @@ RATE_MBIT_S = 4.0
 FRAME_BYTES = 66  # headers of Ethernet (14), IPv4 (20), TCP (20 and a time stamp of 12) per segment
 SEGMENT_BYTES = 1448
 OFFSETS_S = [7200.05, -60.0]
-"""The second is behind, by less than the time since the machine was started."""
+"""Clock offsets. The second clock is behind, by less than the machine's uptime."""
 TESTBED = Testbed(
     subnets=[
         Subnet(name="a", hosts=2, link_mbit_s=RATE_MBIT_S, clock_offset_s=OFFSETS_S),
@@ -129,7 +129,7 @@ def test_links_carry_their_rates_clocks_are_hours_apart_and_the_server_counts_th
     nodes = {row.node.removeprefix("node "): row for row in record.nodes}
     assert nodes.keys() == {"a-1", "a-2", "b-1", "b-2"}
     link = RATE_MBIT_S * share_of_a_link(record.bytes_in / record.operations)
-    # In subnet a, each host has a link; in subnet b, both hosts share the server's leg.
+    # In subnet a, each host has its own link; in subnet b, both hosts share the server's.
     for carried in (rate("a-1"), rate("a-2"), rate("b-1") + rate("b-2")):
         assert carried <= link * 1.03
         # Within 3 % of the rate on a quiet machine; links are idle at times if processes wait for CPUs.
@@ -171,7 +171,7 @@ class Puller(Listener):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[standing.StandingTestbed]:
-    """Collect the testbeds that a test makes, so that it can break their levels."""
+    """Collect the testbeds that a test creates, so that it can break their levels."""
     look_often(monkeypatch)
     found: list[standing.StandingTestbed] = []
     make = standing.standing
@@ -252,7 +252,7 @@ ELSEWHERE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[Host]:
-    """Make a network namespace with the address of servers."""
+    """Create a network namespace with the address of servers."""
     host = Host("alone")
     try:
         host.wait_until_ready()

@@ -1,4 +1,4 @@
-"""The local pages in a real browser, as wide as on a desk and on a phone."""
+"""The local pages in a real browser, at the widths of a desktop and a phone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with a complete experiment and a damaged one."""
+    """Create a folder with a complete experiment and a damaged one."""
     folder = tmp_path_factory.mktemp("pages")
     servers = [ServerPlan(server="reference", factors={"threads": [1, 2]})]
     with Experiment.open(experiment(folder / "e", servers, clients=[1, 2]), writable=True) as opened:
@@ -70,7 +70,6 @@ def text(browser: webdriver.Chrome, identity: str) -> str:
 
 
 def wait(browser: webdriver.Chrome, condition: str) -> None:
-    """Wait until a condition in JavaScript holds."""
     WebDriverWait(browser, PATIENCE_S).until(
         lambda found: found.execute_script(f"return {condition}"), condition
     )
@@ -99,7 +98,7 @@ def test_a_run_is_shown_while_it_goes_on(home: Home, browser: webdriver.Chrome, 
     with home.started("resume", folder, "--live", "0") as dyno:
         url, port = told_url(wait_for_line(dyno, "live page: ")[-1])
         for path in ("/", "/events", "/live.js"):
-            # Only for reading, and only under this machine's own name: a foreign name may have been pointed here.
+            # Only for reading, and only under this machine's own name, because a foreign name may resolve to it.
             assert get(port, path, "POST")[0] == 405
             assert get(port, path, host="example.org")[0] == 400
         browser.get(url)

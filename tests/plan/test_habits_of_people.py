@@ -1,4 +1,4 @@
-"""Texts that people paste or know from other tools: accepted, or refused with what to write instead."""
+"""Texts that people paste or know from other tools: accepted, or refused with a correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of runs: everything once, and no configuration favoured by its place."""
+"""The order of runs: everything once, and no configuration favoured by its position."""
 
 from __future__ import annotations
 

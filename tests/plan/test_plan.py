@@ -1,4 +1,4 @@
-"""Reading plans: what is accepted, what is refused, and with which words."""
+"""Reading plans: what is accepted, what is refused, and with which messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def refused(text: str, scale: float | None = None) -> tuple[str, ...]:
 
 
 def check_refused(servers: str, *expected: str, head: str = HEAD) -> None:
-    """Check for exactly these problems, given how each begins; the first `[[servers]]` is on line 4."""
+    """Check for exactly these problems, given by their beginnings; the first `[[servers]]` is on line 4."""
     problems = refused(head + servers)
     assert len(problems) == len(expected), problems
     for problem, beginning in zip(problems, expected, strict=True):

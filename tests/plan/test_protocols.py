@@ -1,4 +1,4 @@
-"""What a suite does is separate from what a server speaks: plans for one protocol, several, or the wrong one."""
+"""A suite's work is separate from its servers' protocols: plans for one protocol, several, or the wrong one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans as people write them who know another format: taken, or refused with the line and what to write."""
+"""Plans written by people who know another format: accepted, or refused with the line and a correction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVER = '[[servers]]\nserver = "nginx"\n'
 
 
 def refusal(folder: Path, text: str) -> str:
-    """Return what the check says of a plan."""
+    """Return the output of the check of a plan."""
     file = folder / "plan.toml"
     file.write_text(text)
     with pytest.raises(PlanError) as raised:

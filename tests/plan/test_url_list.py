@@ -1,4 +1,4 @@
-"""Files of URLs that people have: accepted, or refused with line and advice."""
+"""Users' files of URLs: accepted, or refused with line and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plans after VeriTest 2003: each table of its report has one, with its suite and its numbers of processors."""
+"""The plans after VeriTest 2003: one for each table of its report, with the table's suite and numbers of processors."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_a_plan_has_the_suite_of_120_clients_and_apache_as_tuned_on_every_number
         assert (apache["workers"], apache["max_connections_per_child"]) == (150, 0)
         assert not apache.get("access_log", False)
     carrier = suite.settings(DOCUMENTS).carrier
-    # ISAPI is compiled code inside the server: Apache's own module comes first, the script after it.
-    # Elsewhere threads come after the processes of the report's Apache.
+    # ISAPI is compiled code inside the server: Apache's own module is first, the script second. Otherwise the processes
+    # of the report's Apache are first, threads second.
     ways: list[tuple[str | None, str]] = [("native", "prefork"), ("in-process", "prefork")]
     if carrier != "in-process":
         ways = [(carrier, "prefork"), (carrier, "worker")]

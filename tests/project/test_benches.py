@@ -1,6 +1,6 @@
 """The benches with tiny parameters, so that they can't rot; and the arithmetic behind their verdicts.
 
-No figure is judged here: that takes a quiet machine and more time.
+No figure is judged here, because that takes a quiet machine and more time.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run_with(tool: str, number: int, requests_s: float, cpu_s: float = 1.0) -> R
 def test_an_interval_leaves_out_only_as_many_rounds_as_the_sign_test_allows() -> None:
     assert spread([1.0, 2, 3, 4, 5]).interval is None
     assert spread([6.0, 1, 2, 3, 4, 5]).interval == (1, 6)
-    # Two-sided 2 x 10/512 = 3.9 % for one left out of nine on each side; a second one would make 17.9 %.
+    # Two-sided risk with one of nine rounds left out on each side: 2 x 10/512 = 3.9 %; with two, 17.9 %.
     nine = spread([9.0, 1, 2, 3, 4, 5, 6, 7, 8])
     assert (nine.median, nine.low, nine.high, nine.interval) == (5, 1, 9, (2, 8))
 
@@ -247,7 +247,7 @@ IN_SHORT = ("reference-keep-alive", "nginx-same-rate", "apache-cgi", "tls-keep-a
 
 
 def comparisons() -> list[speed.Case]:
-    """Return every case; of peers that several cases call alike, only the first case keeps one."""
+    """Return every case, with a peer only in the first of the cases that run it with the same command."""
     called: set[str] = set()
     found = []
     for case in [*speed.cases(), *tls.cases(), *http2.cases()]:
@@ -262,7 +262,7 @@ def comparisons() -> list[speed.Case]:
 
 
 def marks(case: speed.Case) -> list[pytest.MarkDecorator]:
-    """Mark a comparison as long if it resembles one of `IN_SHORT`. `make bench` runs all, too."""
+    """Mark a comparison as long unless it is in `IN_SHORT`. `make bench` runs all, too."""
     return [] if case.name in IN_SHORT else [pytest.mark.long]
 
 
@@ -315,9 +315,9 @@ def test_as_many_response_times_are_recorded_as_pass_over_the_wire(case: accurac
         pytest.skip("packet sockets need root")
     assert {comparison.quantile for comparison in found} == {"p50", "p90", "p99"}
     for comparison in found:
-        # Requests that end at the very end of the window may count for one of the two only.
+        # Requests that end just at the end of the window may be counted by only one of the two.
         assert abs(comparison.ours_count - comparison.wire_count) <= case.options["clients"]
-        # The wire's times are shorter if both are of the same responses; an HDR bucket is 0.1 % wide.
+        # The wire's times are shorter if both cover the same responses; an HDR bucket is 0.1 % wide.
         same = comparison.ours_count == comparison.wire_count
         assert not same or comparison.wire_s * 0.999 <= comparison.ours_s
 

@@ -1,6 +1,6 @@
 """The benches of file servers with tiny parameters, so that they can't rot; and how other tools' output is read.
 
-No figure is judged here but counts, which are right or wrong on any machine.
+Only counts are judged here, because they are right or wrong on any machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def small(load_file: Path) -> files.Sizes:
 def torture_says(*progress: tuple[float, int, float, str]) -> tuple[TortureListener, list[Mark | None]]:
     """Return the listener and its marks for two clients with 100 set-up lines.
 
-    Each progress: seconds since the start, mean lines, MB/s since the start, phase.
+    Each `progress`: seconds since the start, mean lines, MB/s since the start, phase.
     """
     listener = TortureListener(2, 100, 2.0)
     listener.hear("Running for 19 seconds with load 'x' and warmup 0 secs", 1000.0)
@@ -176,7 +176,7 @@ def test_every_comparison_over_nfs_runs_and_is_published(tmp_path: Path) -> None
 def test_every_comparison_of_s3_clients_runs_and_is_published(tmp_path: Path) -> None:
     found = {}
     for name, build in ((objects.PEER, peers.minio_loop), (objects.S5CMD, peers.s5cmd)):
-        with contextlib.suppress(BenchError):  # Go or its modules can't be had here
+        with contextlib.suppress(BenchError):  # Go or its modules are not available here
             found[name] = build()
     sizes = objects.Sizes((objects.Amount(100 << 10, 4, 2),), 20, 20)
     results = Results(TINY, "", file_cases=objects.cases(sizes, found))

@@ -1,4 +1,4 @@
-"""The documents: each command in them is one that `dyno` has, each link leads somewhere, and the site is complete."""
+"""The documents: `dyno` has each command in them, each link has a target, and the site is complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FETCHED = re.compile(r"""<(?:script|link|img)\b[^>]*\b(?:src|href)=["']?(?:https
 
 
 def parse(words: Sequence[str], *, is_whole: bool) -> None:
-    """Raise ClickException if the command line refuses the words; a name alone may lack its arguments."""
+    """Raise ClickException if the command line refuses the words; a bare command name may lack its arguments."""
     command: Any = get_command(cli.app)
     context, name, rest = None, "dyno", [word for word in words if word not in ACT_AT_ONCE]
     while True:

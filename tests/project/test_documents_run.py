@@ -1,8 +1,8 @@
 """Commands of the documents are run, one of each kind: a command with its options.
 
-Words that stand for something of the reader's (URL, PLAN, EXPERIMENT) become what a test has: a server, a short plan, a
-recorded experiment. Load lasts 1.25 s and has a bound of its rate, so that it costs little. `PARSED` names what is only
-parsed, and why; `LONG` what `make test-long` runs.
+Placeholders (URL, PLAN, EXPERIMENT) are replaced by a test's server, short plan and recorded experiment. Load lasts
+1.25 s at a bounded rate, so that it costs little. `PARSED` contains the commands that are only parsed, with the reason;
+`LONG`, those that only `make test-long` runs.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ PARSED = {
     "plans/": "takes minutes: test_long.py runs each plan that comes with Serverdyno",
     "resume": "needs an experiment that was interrupted: tests/faults, tests/whole",
 }
-"""Commands, or beginnings of their words, that are not run, with the reason."""
+"""Commands, or their first words, that are not run, with the reason."""
 LONG = {"selftest", "--objective", "--until"}
-"""Commands and options of what takes a minute or more."""
+"""Commands and options that take a minute or more."""
 SHORTENED = {
     "load": ["--length", "1.25s", "--max-rate", "4000"],
     "bonnie": ["-s", "1"],
     "scenario": ["--scale", "0.01"],
 }
-"""What is added: of an option that is given twice, the last counts."""
+"""Options added to a command; if an option is given twice, the last one counts."""
 NAMES = {
     "servers": "nginx",
     "suite": "quick-web",
     "published": "2001-etesting-netware",
     "scenario": "metadata",
 }
-"""What NAME stands for, by command."""
+"""Replacement of NAME, by command."""
 STATUSES = {"compare --fail-if-slower": {0, 1, 3}, "selftest": {0, 1}}
-"""Exit statuses of commands that answer by them. All others must exit with 0."""
+"""Allowed exit statuses of commands that report a result by them. All others must exit with 0."""
 
 
 class Kind(NamedTuple):
@@ -94,7 +94,7 @@ def _has(words: Sequence[str], what: str) -> bool:
 
 
 def is_complete(words: Sequence[str]) -> bool:
-    """Return whether the command can be run: a name alone, as in a sentence, may lack its arguments."""
+    """Return whether the command can be run: a bare command name, as in a sentence, may lack its arguments."""
     try:
         parse(words, is_whole=True)
     except click.exceptions.ClickException:
@@ -125,7 +125,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def stand_ins(url: str, tmp_path: Path) -> dict[str, str]:
-    """Return a replacement for each word that stands for something of the reader's."""
+    """Return the replacement for each placeholder."""
     (tmp_path / "tree").mkdir()
     suite = short_suite(tmp_path / "short.toml", [1])
     suite.write_text(suite.read_text().replace("webbench-static", "url"))

@@ -24,8 +24,8 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 LONG_FUNCTIONS: set[str] = set()
 
-# What each part may import of ours; everything may import `COMMON` and the part itself. A package with a dot has arrows
-# of its own: drivers of servers know protocols, and no plans.
+# Our packages that each part may import; everything may import `COMMON` and the part itself. A package with a dot has
+# arrows of its own: server drivers may import protocols, but not plans.
 ARROWS = {
     "analysis": set(),
     "plan.protocols": {"_native"},
@@ -56,7 +56,7 @@ ARROWS = {
         "_native",
     },
 }
-# The parts of `report` in the order in which a report is made: each may import those before it.
+# The parts of `report` in the order in which a report is built: each may import those before it.
 ROOMS = ("figures", "subjects", "views")
 COMMON = {"clean", "counted", "errors", "interrupts", "lazy", "units", "wording", "__init__"}
 
@@ -77,7 +77,7 @@ CRATE_ARROWS = {
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Return the files of the repository, including those that are not added yet."""
+    """Return the files of the repository, including files not yet added."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for name in listed.splitlines() if (path := ROOT / name).exists()]
@@ -120,7 +120,7 @@ def test_a_room_of_the_report_imports_only_rooms_before_it() -> None:
 
 
 def module_imports(path: Path) -> set[str]:
-    """Return our modules that a module imports at its top, except for type checking only."""
+    """Return our modules that a module imports at its top, except those imported only for type checking."""
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("serverdyno"):
@@ -151,14 +151,16 @@ def test_every_crate_has_its_arrows() -> None:
 
 
 def test_all_crates_are_tested_with_the_same_checks() -> None:
-    # This is not the default, because tests use the dependencies of the native module, which has no such checks.
+    # These checks are not the default, because tests share the native module's build of the dependencies, which has
+    # none.
     profile = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["profile"]["bench"]
     checked = {"opt-level": 0, "debug-assertions": True, "overflow-checks": True}
     assert profile == {"package": {f"dyno-{crate}": checked for crate in CRATE_ARROWS}}
 
 
 def test_documentation_is_compiled_in_the_crates_that_show_code_in_it() -> None:
-    # No other crate does so: looking for code in documentation takes as long as checking the crate.
+    # It is switched off in all other crates, because searching documentation for code takes as long as checking the
+    # crate.
     for crate in CRATES.iterdir():
         library = tomllib.loads((crate / "Cargo.toml").read_text(encoding="utf-8")).get("lib", {})
         compiled = library.get("doctest", "crate-type" not in library)

@@ -1,4 +1,4 @@
-"""The repository's own rules on modules, executed: no circle of modules inside a crate or a package.
+"""The repository's own rules on modules, executed: no import cycle inside a crate or a package.
 
 `test_tidy.py` checks imports between crates and packages.
 """
@@ -20,12 +20,12 @@ CRATES = sorted(path.parent.name for path in (ROOT / "crates").glob("*/Cargo.tom
 PACKAGES = sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
 
 Graph = dict[str, set[str]]
-# The name of a module, as the names of the modules around it, from the outermost, and its own.
+# A module's path: the names of its enclosing modules, outermost first, and its own.
 Module = tuple[str, ...]
 
 
 def circle(graph: Graph) -> list[str]:
-    """Return a circle of modules, or an empty list."""
+    """Return an import cycle, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -75,7 +75,7 @@ def references(code: str, module: Module, is_directory: bool) -> Iterator[Module
 def graphs_of_crate(source: Path) -> dict[Module, Graph]:
     """Return which modules use which, for each module that has modules of its own (`()` for the crate).
 
-    A re-exported name counts for the module that exports it. The parent's own items are no edge.
+    A re-exported name counts for the module that exports it. Uses of the parent's own items do not count.
     """
     files = {}
     for path in sorted(source.rglob("*.rs")):
@@ -121,7 +121,7 @@ def graphs_of_crate(source: Path) -> dict[Module, Graph]:
 def graphs_of_package(package: Path) -> dict[Module, Graph]:
     """Return which modules import which at their top, for each package below this one (`()` for itself).
 
-    An import inside a function may avoid a circle, and one below `if TYPE_CHECKING` is none.
+    Imports inside functions, which may avoid a cycle, and below `if TYPE_CHECKING` do not count.
     """
     files = {}
     for path in sorted(package.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Words that readers stumbled over don't come back, and each term of the glossary is used as it is explained there."""
+"""Banned phrases do not return, and each term of the glossary is used as explained there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BANNED = (
     r"\bis none of\b",
     r"\bby so much later\b",
 )
-"""Regular expressions of phrases that no sentence for a reader may have."""
+"""Regular expressions of phrases that no sentence for a reader may contain."""
 
 
 @cache
@@ -52,7 +52,7 @@ def modules() -> list[Path]:
 
 
 def pages() -> list[Path]:
-    """Return the documents that people wrote, not programs."""
+    """Return the documents that are not generated."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *PACKAGE.glob("published/*/meta.toml")])
 
 
@@ -85,7 +85,7 @@ USED_OTHERWISE = {
     "throughput": r"\bthru-?put\b|\bbandwidth used\b",
     "window": r"\bmeasurement period\b|\bmeasuring interval\b",
 }
-"""Other words for a term of the glossary: two words for one thing read as two things."""
+"""Other words for a term of the glossary; two words for one thing read as two things."""
 
 
 def terms() -> dict[str, str]:

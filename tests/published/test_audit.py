@@ -1,6 +1,6 @@
-"""The audit of claims: what a printed value allows, what each verdict needs, and that wrong claims don't pass.
+"""The audit of claims: what a printed value admits, what each verdict requires, and that wrong claims don't pass.
 
-Also how often chance explains a wrong claim, and that a report of ours passes the audit of others' reports.
+Also how often chance explains a wrong claim, and that our own report passes the audit of published reports.
 """
 
 from __future__ import annotations
@@ -448,7 +448,7 @@ def test_an_audit_of_any_figures_ends_with_a_verdict(values: list[float], claime
     assert audit_claims([claim(claimed, rule)], tables, "own")[0].verdict in set(ClaimVerdict)
 
 
-# The same audit of a report of ours: its findings as claims, compared with the experiment's records.
+# The same audit of our own report: its findings as claims, compared with the experiment's records.
 
 
 def records_as_tables(source: Source) -> Tables:
@@ -472,7 +472,7 @@ def own(kind: str, configuration: str, **more: Any) -> dict[str, Any]:
 
 
 def claims_of_findings(findings: Sequence[str]) -> Iterator[Claim]:
-    """Yield the claims in the sentences: peaks, their load levels, what is kept at most load, and improvements."""
+    """Yield the claims in the sentences: peaks, their load levels, shares kept at the highest load, improvements."""
     for index, text in enumerate(findings):
         if match := re.match(r"(\S+) peaked at ([\d,]+) requests/s .*? with (\d+) clients", text):
             name, peak, clients = match.groups()

@@ -1,4 +1,4 @@
-"""The pages of `docs/gallery/`: the records beside a page rebuild it, and still give its verdicts."""
+"""The pages of `docs/gallery/`: the records next to a page rebuild it with the same verdicts."""
 
 from __future__ import annotations
 

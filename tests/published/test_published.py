@@ -1,4 +1,4 @@
-"""The published reports that are shipped: they load, are consistent, can be drawn, and the command line shows them."""
+"""The published reports that are shipped: they load, are consistent, and can be drawn and shown on the command line."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_peaks_that_netware_s_report_prints_bold_are_the_highest_of_their_cu
 
 
 def test_netware_s_curves_are_those_that_the_rules_of_analysis_are_tested_with() -> None:
-    # The same figures stand in two places, which must not diverge.
+    # The same figures are in two places, which must not diverge.
     mixes = published.load(NETWARE).tables["mixes"]
     assert len(mixes.rows) == 16 * len(CURVES)
     for (server, processors, oplocks), values in CURVES.items():

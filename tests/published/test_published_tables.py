@@ -1,10 +1,9 @@
-"""The tables of published reports against themselves: percentages, repeated values, and claims that don't follow.
+"""Consistency of the published tables: percentages, repeated values, and claims that don't follow.
 
-Percentages are compared with their peaks, values that are printed twice with each other. Claims that don't follow from
-the tables are listed by name.
+Percentages are compared with their peaks, and values that are printed twice with each other. Claims that don't follow
+from the tables are listed by name.
 
-Not the audit itself. Every value was taken from a text by hand. A wrong digit shows here unless it is also in the
-percentage.
+This is not the audit. Every value was copied by hand. A wrong digit is found here unless it is also in the percentage.
 """
 
 from __future__ import annotations

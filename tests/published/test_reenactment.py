@@ -1,4 +1,4 @@
-"""The mappings of published reports to experiments of today: what they name exists, and all problems are told."""
+"""The mappings of published reports to today's experiments: their names exist, and all problems are reported."""
 
 from __future__ import annotations
 

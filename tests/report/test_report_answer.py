@@ -135,7 +135,7 @@ def crossed(
     *,
     change: Callable[[LevelRecord], LevelRecord] = lambda record: record,
 ) -> Report:
-    """Report on nginx with two factors, given the rate of each combination; `change` alters each record."""
+    """Return a report on nginx with two factors, given the rate of each combination; `change` alters each record."""
     names = {(on, workers): f"nginx-{'on' if on else 'off'}-{workers}" for on, workers in rates}
     source = experiment({names[key]: Shape(rate, noise=0.01) for key, rate in rates.items()})
     source = replace(source, records=[change(record) for record in source.records])
@@ -161,7 +161,7 @@ TWICE_WITHOUT_SENDFILE = {(True, 1): 2000.0, (True, 2): 2000.0, (False, 1): 4000
 
 
 def hidden_of_the_slower(record: LevelRecord) -> LevelRecord:
-    """Let the generator hide up to 150 % of the speed with sendfile and one worker, and nothing of the others."""
+    """Let the generator hide up to 150 % of the speed with sendfile and one worker, and none in the other cases."""
     if record.configuration != "nginx-on-1" or record.outstanding_s is None:
         return record
     return replace(record, ready_work_s=0.6 * record.outstanding_s, server_cpu_s=0.0)
@@ -198,7 +198,7 @@ def of_runs(values: list[list[float]]) -> Runs:
 
 
 def undisturbed(runs: Runs, name: str = "a") -> Side:
-    """Return a side that differs from another in its runs only."""
+    """Return a side that differs from others only in its runs."""
     return Side(name, runs, (), frozenset(), None, lambda _: Conditions("", 0.0, 0.0, None, {}))
 
 
@@ -215,7 +215,7 @@ def test_a_gap_at_one_level_is_proven_there_alone() -> None:
 
 
 def test_all_levels_of_a_pair_estimate_the_noise_of_each() -> None:
-    """Five levels with the same noise, of two degrees of freedom in each of the two configurations: 20 together."""
+    """Five levels with the same noise, with two degrees of freedom in each of the two configurations: 20 in total."""
     runs = np.array([[99.0] * 5, [100.0] * 5, [101.0] * 5])
     [found] = at_levels([pair(of_runs(runs.tolist()), of_runs((1.1 * runs).tolist()))], paired=False)
     error = np.sqrt(2 / 3 * np.log(runs[:, 0]).var(ddof=1))

@@ -72,7 +72,7 @@ def test_of_an_unfinished_or_failed_experiment_only_what_follows_is_claimed() ->
 
 @pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_all_figures_of_a_sentence_on_a_peak_are_in_one_row_of_the_table_of_peaks(noise: float) -> None:
-    # With much noise the corrected peak differs; a labelled sentence of its own gives it.
+    # With much noise the corrected peak differs; a separate, labelled sentence states it.
     shapes = {"apache": Shape(2100, fall=0.01, noise=noise), "nginx": Shape(3900, fall=0.01, noise=noise)}
     corrected = 0
     for source in (

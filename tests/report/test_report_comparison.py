@@ -70,7 +70,7 @@ def on_a_known_machine(rate: float, **known: float) -> Report:
 def test_where_it_is_known_how_times_differ_the_interval_is_widened_by_that(
     percent: float, times: int, verdict: Verdict
 ) -> None:
-    # Three times tell little: with two degrees of freedom, t is 4.3.
+    # Three times say little: with two degrees of freedom, t is 4.3.
     known = {"between_times_percent": percent, "times": times}
     found = compare([on_a_known_machine(2000, **known), on_a_known_machine(1800, **known)])
     assert found.comparisons[0].average.verdict is verdict

@@ -1,4 +1,4 @@
-"""Plans that vary one thing on purpose (CPUs, tunings), and the course of figures second by second."""
+"""Plans that vary one thing on purpose (CPUs, tunings), and figures second by second."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -101,7 +101,7 @@ def test_published_peaks_by_processors_stand_next_to_ones_own_in_one_table_and_t
     assert [(point.x, point.y) for point in theirs.series[0].points] == [
         (1, 1146), (2, 1805), (4, 2413), (8, 2639)
     ]  # fmt: skip
-    assert len(theirs.series) == 3  # Apache 2.0.40 was measured on two processors only, which makes no line
+    assert len(theirs.series) == 3  # Apache 2.0.40 was measured only with two processors, so it has no line
     ElementTree.fromstring(charts.svg(figure))
 
 

@@ -336,10 +336,10 @@ def few(flushes: int, syncs: int, clients: int) -> Callable[[LevelRecord], Level
         (30, 27, 1, FEWER),
         (30, 27, 2, EACH),
         (30, 26, 2, FEWER),
-        # 2,500 per second: those of 10 ms are more than the one of the single client.
+        # At 2,500 flushes/s, the 25 flushes in 10 ms exceed one flush per client.
         (10_000, 9_971, 4, EACH),
         (10_000, 9_970, 4, FEWER),
-        # There are enough clients that each of these flushes could have been under way.
+        # With so many clients, each of these flushes could have been under way.
         (30, 23, 100, EACH),
         (30, 22, 100, FEWER),
         (30, 0, 100, NONE),

@@ -120,7 +120,7 @@ def test_a_time_that_only_a_client_cache_can_make_is_called_that(report: Report)
 
 
 def few_passes(source: Source, levels: set[int], configuration: str) -> Report:
-    """Report clients that made less than a pass in some levels of a configuration, and at least one in all others."""
+    """Return a report in which clients made less than one pass in these levels of a configuration."""
     return report_of(
         source,
         lambda row: replace(

@@ -1,4 +1,4 @@
-"""How much of a server the generator, the plan and single clients hide, in figures and in verdicts."""
+"""How much of a server's speed the generator, the plan and single clients hide, in figures and verdicts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WAITS_FOR_DISK: dict[str, Any] = {
 def test_the_disk_is_named_only_where_the_server_may_need_it(
     changes: dict[str, Any], memory_bytes: int | None, named: bool
 ) -> None:
-    # Any process of the machine may wait for a disk; servers that read files from memory do not.
+    # Any process of the machine may wait for a disk, but servers that read files from memory do not.
     source = files.experiment({"samba": files.FileShape(400)})
     host = {**source.disclosure.get("host", {}), "memory": {"total_bytes": memory_bytes}}
     records = [

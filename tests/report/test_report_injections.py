@@ -1,4 +1,4 @@
-"""Text from records, notes and servers in every view: shown as text, and executed by nothing that shows it."""
+"""Text from records, notes and servers in every view: displayed as text, and never executed."""
 
 from __future__ import annotations
 

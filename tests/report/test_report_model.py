@@ -1,4 +1,4 @@
-"""What a report says of a complete or partial experiment."""
+"""A report's statements on a complete or partial experiment."""
 
 import importlib
 import pkgutil
@@ -41,7 +41,7 @@ def test_every_subject_is_in_both_orders_of_the_builder_once() -> None:
 
 
 def bases(report: Report) -> list[str]:
-    """Return the basis of each section but the testbed's diagram, which shows no measurement."""
+    """Return the basis of each section except the testbed's diagram, which shows no measurement."""
     drawn = [figure for figure in report.figures if figure.kind != "diagram"]
     return [table.basis for table in report.tables] + [figure.basis for figure in drawn]
 

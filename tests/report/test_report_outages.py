@@ -32,7 +32,7 @@ LEVELS = expand.levels(SUITE, 1.0)
 
 @dataclass(frozen=True)
 class Shape:
-    """A server that is back after `away_s`; each client of a level follows 10 ms after the one before it."""
+    """A server that is back after `away_s`; each client of a level follows 10 ms after the previous one."""
 
     away_s: float
     went_on: bool = True

@@ -41,7 +41,7 @@ def stopped(record: LevelRecord, seconds: range) -> LevelRecord:
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    """Report on Apache, which serves 2 of 16 clients, and nginx, which stalls for ten seconds in repetition 2."""
+    """Return a report on Apache, which serves 2 of 16 clients, and nginx, which stalls for 10 s in repetition 2."""
     source = experiment(TWO, scale=0.1)
 
     def changed(record: LevelRecord) -> LevelRecord:
@@ -84,7 +84,7 @@ def test_seconds_without_a_success_are_a_finding_with_their_numbers(report: Repo
 
 
 def test_seconds_in_which_all_clients_think_are_no_stall() -> None:
-    # As in docs/sessions.md: all think for 2 s, and no request takes a millisecond.
+    # As in docs/sessions.md: all clients think for 2 s, and no request takes a millisecond.
     source = experiment(TWO, scale=0.1)
     records = [replace(idle(record, range(12, 14)), under_way_longest_s=0.0) for record in source.records]
     assert marked(build_from(replace(source, records=records)), Mark.STALLED) == set()

@@ -1,4 +1,4 @@
-"""Every total reconciles: each table adds up to the records, and to the other tables of the report."""
+"""Every total reconciles: each table agrees with the records, and with the other tables of the report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.synthetic_experiment import Shape, experiment, with_error
 
 @pytest.fixture(scope="module", params=["web", "files"])
 def report(request: pytest.FixtureRequest) -> Report:
-    """Report on web servers and on file servers, each with errors of two sides and a client that left."""
+    """Return a report on web servers or on file servers, with errors of two sides and a client that left."""
     if request.param == "web":
         source = experiment({"apache": Shape(2100), "nginx": Shape(3900)})
     else:

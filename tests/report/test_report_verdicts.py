@@ -1,4 +1,4 @@
-"""A verdict carries its caveats: an influence on every run of one side is no difference between servers."""
+"""A verdict carries its caveats: an influence on every run of one side is not a difference between servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change = Callable[[LevelRecord], LevelRecord]
 
 
 def of_b(change: Change, shapes: dict[str, Shape] | None = None) -> Report:
-    """Report on two servers, with each record of the second passed through `change`."""
+    """Return a report on two servers, with each record of the second passed through `change`."""
     source = experiment(shapes or EQUAL)
     records = [change(record) if record.configuration == "b" else record for record in source.records]
     return build_from(replace(source, records=records))
@@ -49,7 +49,7 @@ def comparison_words(report: Report) -> str:
 
 
 def throws_clients_out(record: LevelRecord) -> LevelRecord:
-    """Let so many clients leave beyond the peak that the few others are served quickly."""
+    """Let most clients leave beyond the peak, so that the others are served quickly."""
     if record.clients <= 16:
         return record
     return with_error(scaled(record, 1.6), "server", record.clients // 2, left=record.clients // 2)
@@ -194,7 +194,7 @@ def test_a_small_difference_is_claimed_and_said_to_be_within_what_equal_servers_
 
 
 def busy_neighbour(record: LevelRecord) -> LevelRecord:
-    """Let others use 0.06 CPUs below the peak and 0.02 at it, while the server needs almost no CPU."""
+    """Let others use 0.06 CPUs below the peak and 0.02 at the peak, while the server needs almost no CPU."""
     taken = 0.02 if record.clients == 16 else 0.06
     return replace(scaled(record, 0.97), others_cpu_s=taken * record.window_s)
 
@@ -203,7 +203,7 @@ def busy_neighbour(record: LevelRecord) -> LevelRecord:
 def test_a_neighbour_voids_average_and_peak_by_what_he_can_have_done_to_either(
     cpu_us: float, verdict: Verdict
 ) -> None:
-    # With 0.06 CPUs of others, a server that waits once got no verdict on its average, but "slower" on its peak.
+    # With 0.06 CPUs of others, a waiting server once had no verdict on its average, but "slower" on its peak.
     shape = Shape(2000, noise=0.001, server_cpu_us=cpu_us)
     report = of_b(busy_neighbour, {"a": shape, "b": shape})
     assert verdicts(report)[Metric.OVERALL_AVERAGE] is verdict
@@ -228,7 +228,7 @@ def half_of_them_leave(record: LevelRecord) -> LevelRecord:
 
 
 def with_changes(*changes: Change, rate: float = 2600) -> Report:
-    """Report on b, which is 30 % faster than a unless `rate` differs, with records passed through `changes`."""
+    """Return a report on b, 30 % faster than a unless `rate` differs, with records passed through `changes`."""
     source = experiment({"a": Shape(2000, fall=0.5), "b": Shape(rate, fall=0.5)})
     records = source.records
     for change in changes:
@@ -269,7 +269,7 @@ def test_at_equal_load_servers_that_treat_a_flush_differently_have_no_gap() -> N
 
 
 def odd_in(repetition: int, others_cpus: float) -> Report:
-    """Report on b, which is 10 % faster but for one repetition at 70 % of its speed."""
+    """Return a report on b, which is 10 % faster, except for one repetition at 70 % of its speed."""
 
     def change(record: LevelRecord) -> LevelRecord:
         if record.repetition != repetition:

@@ -1,4 +1,4 @@
-"""The user's own servers are asked before anything takes time; all problems are reported at once."""
+"""The user's own servers are checked before anything takes time; all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DFREE = '#!/bin/sh\ncat "$PWD.dfree" 2>/dev/null || echo 100000000 50000000\n'
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UsersSmbd]:
-    """Start a server whose free space is what `SHARE.dfree` says: total blocks and free blocks."""
+    """Start a server that reports the free space in `SHARE.dfree`: total blocks and free blocks."""
     script = tmp_path_factory.mktemp("dfree") / "dfree"
     script.write_text(DFREE)
     for path in (script, script.parent):
@@ -48,7 +48,7 @@ def users(name: str, url: str, *shares: str, **settings: Any) -> ServerPlan:
 
 
 def refusal(folder: Path) -> tuple[ServerError, Listener]:
-    """Return the error that stops the experiment before it starts, and what the listener heard."""
+    """Return the error that stops the experiment before it starts, and the listener."""
     listener = Listener()
     with pytest.raises(ServerError) as raised:
         carried_out(folder, listener)
@@ -96,7 +96,7 @@ def test_every_file_server_that_cannot_be_used_is_named_before_any_load(
 def test_every_web_server_that_cannot_be_used_is_named_before_any_load(
     namespace: str,
 ) -> None:
-    # One does not answer, and one has not consented to load.
+    # One server does not answer, and one has not consented to load.
     script = f"""
         import os, sys, tempfile
         sys.path.insert(0, {str(TESTS)!r})

@@ -129,7 +129,7 @@ http {{ access_log access; default_type text/plain; client_body_temp_path cb; pr
 def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is_loaded(
     namespace: str, tmp_path: Path
 ) -> None:
-    home = Home(tmp_path)  # no other test has made its token
+    home = Home(tmp_path)  # no other test has created its token
     document = tmp_path / "documents" / CONSENT_PATH.strip("/") / TOKEN
     document.parent.mkdir(parents=True)
     (tmp_path / "documents" / "index.html").write_text("hello")
@@ -154,7 +154,7 @@ def test_a_server_elsewhere_that_speaks_http2_in_the_clear_alone_consents_and_is
 
 
 def test_a_bucket_elsewhere_consents_by_an_object_and_is_loaded(namespace: str, tmp_path: Path) -> None:
-    home = Home(tmp_path)  # no other test has made its token
+    home = Home(tmp_path)  # no other test has created its token
     token = home.temporary / "config" / "serverdyno" / "token"
     token.parent.mkdir(parents=True)
     token.write_text(f"{TOKEN}\n")
@@ -190,7 +190,7 @@ def test_a_bucket_elsewhere_consents_by_an_object_and_is_loaded(namespace: str, 
 def test_whoever_has_a_token_asks_on_loopback_too(
     opened: Callable[[int], _native.Target], start: Callable[..., Any], name: str
 ) -> None:
-    # This is so for a server that a node of a fleet runs, or claims to run.
+    # The same applies to a server that a node of a fleet runs, or claims to run.
     port = free_port()
     document = _native.consent_document(f"127.0.0.1:{port}", TOKEN).encode()
     silent = start(port=port)

@@ -1,4 +1,4 @@
-"""Experiments without a folder of the user get one of their own, also if several begin in the same second."""
+"""Experiments without a folder of the user get one of their own, even if several begin in the same second."""
 
 from __future__ import annotations
 

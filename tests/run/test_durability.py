@@ -1,4 +1,4 @@
-"""How often a server really synced, and how long the disk takes; what can't be known is not guessed."""
+"""The number of a server's syncs, and the time of the disk's own; unknown figures are not guessed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ sys.stdin.readline()
 def instances(of: int | None = None, namespace: int | None = None) -> set[str]:
     """Return the kernel's tracing instances of a process (default: this one) in a PID namespace (default: ours).
 
-    Instances of other programs, and those of killed ones, must not disturb a test.
+    Instances of other and of killed programs must not disturb a test.
     """
     mount = durability._mount_tracefs()
     try:
@@ -149,7 +149,7 @@ with FsyncCounter([{active.pid}]) as counter:
         assert instances(killed.pid)
         with FsyncCounter([active.pid]):
             pass
-        assert instances(killed.pid)  # it lives, so its instances are kept
+        assert instances(killed.pid)  # it is running, so its instances stay
         killed.send_signal(signal.SIGKILL)
     if by_a_counter:
         with FsyncCounter([active.pid]) as counter:
@@ -392,7 +392,7 @@ def test_a_slow_disk_shows_in_a_server_that_waits_for_it_and_the_calls_are_still
 def test_counters_of_a_process_in_another_pid_namespace_stay_and_those_of_one_that_ended_go(
     tmp_path: Path,
 ) -> None:
-    # A number from another PID namespace means nothing here: that process may be alive.
+    # A process ID from another PID namespace is meaningless here: that process may be alive.
     pid, started, namespace = own_identity()
     ours = f"serverdyno-{pid}-{started}-{namespace}-abcd-fsync"
     elsewhere = f"serverdyno-2000000000-1-{namespace + 1}-abcd-fsync"

@@ -1,6 +1,6 @@
 """Environments in which a sync that the kernel counted reaches no disk, or is not needed: real mounts and devices.
 
-A private Samba answers two flushes of smbtorture in each. The verdict is that of a report: through the run's note.
+In each, a private Samba answers two flushes of smbtorture. The verdict is a report's, read from the run's note.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from support.users_smbd import PASSWORD, USER, started
 FS_IOC_SETFLAGS = 0x40086602  # linux/fs.h
 FS_SYNC_FL = 0x00000008
 EATMYDATA = Path("/usr/lib/x86_64-linux-gnu/libeatmydata.so")
-"""Answers fsync(2) and its like itself, for every program that it is loaded into."""
+"""Answers fsync(2) and similar calls itself, in every program that it is loaded into."""
 MNT_DETACH = 2
 needs_eatmydata = pytest.mark.skipif(
     not EATMYDATA.exists(), reason="eatmydata is not installed here: run tools/install-servers.sh tests"
@@ -172,11 +172,11 @@ def test_an_overlay_is_followed_to_the_device_that_it_writes_to(place: Path) -> 
     assert [layer.file_system for layer in layers[:2]] == ["overlay", "ext4"]
     assert re.fullmatch(r"loop\d+", layers[1].device)
     assert layers[2:] == medium(place, os.getpid())
-    # The path of the image leads to another file now; the loop device still has the old one.
+    # The image's path now belongs to another file, but the loop device still uses the old one.
     (place / "image").rename(place / "moved")
     (place / "image").touch()
     assert medium(laid, os.getpid())[2].devices == layers[2].devices != ()
-    # Nothing is known of the file's file system either, because its path is gone.
+    # Without the path, the file system of the image is not known either.
     (place / "image").unlink()
     assert medium(laid, os.getpid())[2].devices == layers[2].devices
 
@@ -205,7 +205,7 @@ def test_a_loop_device_that_passes_no_flush_on_cuts_every_sync_short(place: Path
 @needs_root
 @needs_eatmydata
 def test_fuse_is_not_known_to_pass_a_sync_on(place: Path) -> None:
-    # The FUSE program of this test does not: it answers each sync by itself.
+    # The FUSE program of this test forwards no sync: it answers each one itself.
     skip_unless_installed("bindfs")
     made(place / "disk", place / "passed")
     command = ["bindfs", "-o", "allow_other", str(place / "disk"), str(place / "passed")]

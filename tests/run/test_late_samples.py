@@ -1,4 +1,4 @@
-"""Figures of a window that was sampled too late are unknown, and not those of another period."""
+"""Figures of a window that was sampled too late are unknown, not those of another period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local ports: a load that needs more of them than this machine has is told before it, and with the fix."""
+"""Local ports: a load that needs more than this machine has is refused or reported, with a remedy."""
 
 from __future__ import annotations
 

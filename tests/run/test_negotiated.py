@@ -1,4 +1,4 @@
-"""What sessions negotiated, from the wire to the report: compared with the server's words, and stored by kind."""
+"""What sessions negotiated, from the wire to the report: compared with the server's own report, and stored by kind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Power cuts without the guest: acknowledged data is recorded, compared with what is left, and reported.
+"""Power cuts without the guest: acknowledged data are recorded, compared with the remaining data, and reported.
 
-With DYNO_POWERCUT set, the guest, too: some minutes, qemu, nbdkit and Debian's packages.
+With DYNO_POWERCUT set, the guest is tested, too, which needs minutes, qemu, nbdkit and Debian's packages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SPEC = {"seed": 7, "directory": "journal", "clients": CLIENTS, "most_ns": 60 * 1
 def test_the_first_guest_on_a_machine_gets_a_shell_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The package has other files named busybox, and one of those was once taken.
+    # The package has other files named busybox, and one of them was once used.
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}")
     monkeypatch.setattr(boot_files, "find_program", lambda _: None)
     shell = boot_files.shell()
@@ -91,7 +91,7 @@ def test_what_a_server_acknowledged_is_found_and_what_is_lost_of_it_is_told_file
         assert (whole.lost_files, whole.lost_bytes, whole.unreadable_files) == (0, 0, 0)
         assert whole.flushed_files + whole.unflushed_files == len(entries)
         assert whole.kept_unflushed_files == whole.unflushed_files > 0
-        # One byte changed, one file cut short, one gone, and a whole client's directory.
+        # One byte is changed, one file truncated, one file removed, and a whole client's directory removed.
         volume = server.data_directories()[0] / "journal"
         by_name = {(entry["client"], entry["file"]): entry for entry in entries}
         with (volume / "0" / "000002").open("r+b") as changed:
@@ -135,7 +135,7 @@ def test_a_journal_ends_by_itself_when_its_server_is_gone() -> None:
 def test_a_journal_over_nfs_ends_without_its_server_and_keeps_what_was_acknowledged(
     version: str,
 ) -> None:
-    # Otherwise its clients would try again for as long as a journal may take.
+    # Otherwise its clients would retry for as long as a journal may take.
     server = start_nfs()
     url = f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&mountport={server.port}"
     target = nfs_target(url)

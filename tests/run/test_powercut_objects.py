@@ -1,4 +1,4 @@
-"""Power cuts of object servers without the guest: acknowledged PUTs are recorded, and compared with what is left."""
+"""Power cuts of object servers without the guest: acknowledged PUTs are compared with the remaining objects."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_refused_put_is_counted_and_a_server_that_refuses_all_is_given_up() ->
 
 @contextmanager
 def answering(*answers: bytes) -> Iterator[int]:
-    """Yield the port of a server that gives one connection after another one of these answers, and closes it."""
+    """Yield the port of a server that sends each connection the next of these answers, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

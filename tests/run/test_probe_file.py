@@ -1,4 +1,4 @@
-"""The file with which a user's directory is probed: nothing of it stays, with and without a name."""
+"""The file that probes a user's directory leaves nothing behind, with and without a name."""
 
 from __future__ import annotations
 

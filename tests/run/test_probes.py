@@ -58,7 +58,7 @@ def test_what_is_not_ours_is_somebody_elses_and_never_less_than_nothing() -> Non
     before = CpuTime(at_s=100.0, cpus=4, busy_s=50.0, steal_s=1.0)
     after = CpuTime(at_s=110.0, cpus=4, busy_s=60.0, steal_s=3.0)
     assert used_by_others(before, after, 9.5) == OthersUse(interval_s=10.0, others_s=0.5, steal_s=2.0)
-    # More may be known of a process that has ended meanwhile than the machine's figure includes yet.
+    # The machine's figure may not yet include all CPU time of a process that has ended meanwhile.
     assert used_by_others(before, after, 10.02).others_s == 0.0
 
 
@@ -150,7 +150,7 @@ def test_the_kernel_lists_the_same_listeners_by_netlink_as_in_its_table(
         found = listening_sockets(port)
         assert {address for address, _ in found} == {"127.0.0.1", "::"}
         assert owners({inode for _, inode in found}) == {inode: [os.getpid()] for _, inode in found}
-        monkeypatch.setattr(listening, "NETLINK_SOCK_DIAG", 31)  # as where the kernel has none
+        monkeypatch.setattr(listening, "NETLINK_SOCK_DIAG", 31)  # as in a kernel without it
         assert sorted(listening_sockets(port)) == sorted(found)
 
 

@@ -1,4 +1,4 @@
-"""A name whose address changes between two look-ups leads no request to a host that has not consented."""
+"""A name whose address changes between two look-ups sends no request to a host that has not consented."""
 
 from __future__ import annotations
 

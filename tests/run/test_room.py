@@ -1,4 +1,4 @@
-"""Workspaces that fit nowhere: an experiment is refused before a server is started or anything is measured."""
+"""Workspaces without enough space: an experiment is refused before a server is started or anything is measured."""
 
 from __future__ import annotations
 

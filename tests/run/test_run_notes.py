@@ -1,4 +1,4 @@
-"""A run's note if the tool is killed: a run ends with its note, and a lost note is reported."""
+"""A run's note if the tool is killed: it is the last file of a run, and a lost note is reported."""
 
 from __future__ import annotations
 

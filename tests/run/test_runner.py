@@ -78,7 +78,7 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
     home.assert_nothing_is_left(ports)
     finished = files(killed)
-    # The message about a level without completed operations comes before the level is stored.
+    # The message about a level without completed operations is shown before the level is stored.
     assert 1 <= len(finished) < 6
 
     done = home.here("resume", killed)
@@ -90,7 +90,7 @@ def test_a_killed_run_is_resumed_to_the_records_of_an_uninterrupted_one(home: Ho
     same = {"created": one.head.created}
     assert other.head.model_copy(update=same) == one.head  # seed, configurations and their CPUs, order
     assert [what(record) for record in other.levels()] == [what(record) for record in one.levels()]
-    # A note's requests are of one start of the server, and so of the levels since then.
+    # A note counts the requests since the server's last start, and so only those of later levels.
     assert other.run_notes()[1].from_level == len(finished) + 1
     assert [note.state for note in other.run_notes().values()] == ["done", "done"]
 
@@ -188,7 +188,7 @@ def test_a_failure_keeps_what_its_run_had_noted_of_the_disk(tmp_path: Path) -> N
     with Experiment.open(experiment(tmp_path / "e", [REFERENCE]), writable=True) as written:
         [run] = written.head.order
         written.write_run_note(run, RunNote(state="begun", syncs_unknown_because=None, media=media))
-        for _ in range(2):  # the second time by a part that failed before it looked
+        for _ in range(2):  # the second time by a part that knows no media
             note_failure(written, run, ServerError("it ended"))
             [note] = written.run_notes().values()
             assert (note.state, note.reason, note.media) == ("failed", "it ended", media)
@@ -213,7 +213,7 @@ def test_a_server_that_ends_under_load_fails_its_run_and_its_level_is_not_kept(t
     assert f"{SERVER} exited under load" in failure and "by signal 9" in failure
     assert Experiment.open(folder).finished() == {(1, 1), (2, 1), (2, 2)}
     assert psutil.Process().children() == []
-    # Of the whole experiment, even if a run was shorter than planned.
+    # The time left is that of the whole experiment, even if a run was shorter than planned.
     of_runs_s = [2 * START_S, 2 * START_S, START_S, START_S]
     load_s = [2.4, 1.8, 1.2, 0.6]
     assert listener.left_s == pytest.approx(
@@ -260,7 +260,7 @@ def test_the_puts_before_a_level_are_estimated_with_their_bytes() -> None:
 def test_a_bound_of_the_rate_makes_the_puts_before_a_level_longer() -> None:
     suite = suites.load("objects-large")
     planned = levels(suite)
-    # 8 clients with 4 objects of 64 MiB in 8 parts, which are 10 requests with the begin and the end of the upload.
+    # 8 clients with 4 objects of 64 MiB in 8 parts: 10 requests each, with the start and the end of the upload.
     left = time_left.time_left([suite], [planned], max_rate_per_s=5.0)
     assert left.overhead_s == pytest.approx(START_S + 8 * 4 * 10 / 5.0)
     many = time_left.time_left([suite], [planned], max_rate_per_s=1e6)
@@ -311,20 +311,20 @@ def test_a_server_that_cannot_start_fails_its_run_with_the_reason(tmp_path: Path
     assert not carried_out(folder, listener)
     [failure] = listener.failures
     assert failure.startswith("001-nowhere-r1: ") and "could not start" in failure
-    assert "keeper failed" in failure  # in the words of who could not
+    assert "keeper failed" in failure  # in the keeper's words
     assert psutil.Process().children() == []
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a finished experiment for the tests to copy."""
+    """Create a finished experiment for the tests to copy."""
     folder = experiment(tmp_path_factory.mktemp("whole") / "e", [REFERENCE])
     assert carried_out(folder)
     return folder
 
 
 def changed(whole: Path, folder: Path, name: str, **facts: Any) -> Path:
-    """Copy an experiment without one level, and with other disclosed facts."""
+    """Copy an experiment, without one level and with other facts in the disclosure."""
     shutil.copytree(whole, folder)
     next(folder.glob("runs/*/level-02.parquet")).unlink()
     path = folder / "disclosure" / name
@@ -394,7 +394,7 @@ def test_the_runs_note_holds_the_servers_own_count_of_all_requests(tmp_path: Pat
     opened = Experiment.open(folder)
     note = opened.run_notes()[1]
     made = sum(record.operations_total for record in opened.levels())
-    # Those of the preflight are included.
+    # The preflight's requests are included.
     assert note.requests_answered is not None and note.requests_answered > made > 0
     assert note.requests_by_server_count == note.requests_answered
     assert note.requests_failed == 0

@@ -1,4 +1,4 @@
-"""Levels that end when their work is done: what a run stores, a resume adds, and a report shows, and who leads."""
+"""Levels that end when their work is done: what a run stores, a resume adds and a report shows."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_run_keeps_each_level_and_a_resume_does_a_group_anew_as_a_whole(home: 
     # Six phases of Bonnie, the last with three seekers, and four passes of steps.
     assert [(each["dialect"], each["clients"]) for each in note["sessions"]] == [("3", 5 + 3 + 4)]
     assert note["client_cache"] is not None
-    # A level of a Bonnie is damaged, and one of the steps is missing: both groups are measured again, nothing else.
+    # One of Bonnie's levels is damaged, and one of the steps is missing: only these two groups are measured again.
     (runs[0] / "level-02.parquet").write_text("{")
     (runs[3] / "level-09.parquet").unlink()
     again = home.here("resume", folder)
@@ -318,7 +318,7 @@ ON_A_DISK = RunNote.model_validate(
 
 
 def made_up(folder: Path, elapsed: Mapping[str, float]) -> Experiment:
-    """Make an experiment of Bonnie and the scenario of 2002, on servers that take this many times as long."""
+    """Create an experiment of Bonnie and the scenario of 2002, on servers that take `elapsed` times as long."""
     loaded = load_plan(PLANS / "etesting-2002-nfs.toml", SETTINGS_TYPES, 0.02)
     found = [each for each in configurations(loaded.plan, SETTINGS_TYPES) if each.name in elapsed]
     made = [with_scaled_work(suite, 0.02) for suite in loaded.suites]
@@ -555,7 +555,7 @@ def test_configurations_and_experiments_of_steps_alone_are_compared_step_by_step
     assert len(told["steps"]) == 9 * 3
     shown = home.here("compare", tmp_path / "first", "--markdown").stdout
     assert "async against sync-tcp, faster in 9 steps: Bonnie's putc (4.0 times as fast)" in shown, shown
-    # Nobody knows the value between two times.
+    # The shift between two times is unknown.
     told = compared_in(tmp_path / "first", home, tmp_path / "second")
     assert {each["verdict"] for each in told["steps"]} == {f"{Verdict.NOT_SEPARATED}"}
     assert told["steps"][0]["base_s"] * 1.5 == pytest.approx(told["steps"][0]["other_s"])
@@ -571,7 +571,7 @@ def test_repetitions_of_steps_go_on_until_the_time_of_each_suite_is_known_well_e
         source = source_of(experiment)
     half = half_width_percent(source)
     assert half is not None and 0 < half < 0.5
-    # As wide as the widest of them: one configuration of the suite scatters by a tenth.
+    # The result is the widest interval: one configuration of the suite scatters by a tenth.
     noisy = [
         replace(record, window_s=record.window_s * (1 + record.repetition / 10))
         if (record.configuration, record.suite) == ("async", "etesting-2002")

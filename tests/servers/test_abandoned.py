@@ -57,7 +57,7 @@ def test_what_is_not_marked_as_ours_stays(tmp_path: Path, owner: str | None) -> 
 
 
 def test_the_directory_of_a_process_in_another_pid_namespace_stays(tmp_path: Path) -> None:
-    # A number from another PID namespace means nothing here: that process may be alive.
+    # A process ID from another PID namespace is meaningless here: that process may be alive.
     made(tmp_path, owner=f"2000000000 1 {NAMESPACE + 1}\n")
     assert sweep(tmp_path, age_s=-1) == []
 

@@ -1,4 +1,4 @@
-"""The page on writing a driver: its example works as printed, and refuses what the page says."""
+"""The page on writing a driver: its example works as printed, and refuses TLS, as the page says."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The dynamic page: every carrier of every server gives the same page. Against real servers.
+"""The dynamic page on real servers: every carrier of every server gives the same page.
 
-The page is proven before load and checked under load, and each fault is reported by its kind.
+The page is checked before and under load, and each fault is reported by its kind.
 """
 
 from __future__ import annotations
@@ -146,14 +146,14 @@ def test_the_server_counts_what_was_asked_for_on_both_ports() -> None:
 
 
 class BrokenApache(Apache):
-    """Apache whose dynamic page is made by another program."""
+    """Apache with another program for the dynamic page."""
 
     page_program = Path("/nonexistent")
 
 
 @contextmanager
 def apache_with(program: str, **settings: Any) -> Iterator[WebServer[Any]]:
-    """Prepare Apache with a page made by a shell script, in which `@page@` stands for the right program."""
+    """Prepare Apache with a page from a shell script, in which `@page@` stands for the right program."""
     needs("apache")
     with tempfile.TemporaryDirectory(prefix="serverdyno-program-") as name:
         directory = Path(name)
@@ -230,7 +230,7 @@ def test_a_program_that_goes_wrong_under_load_is_counted_by_its_kind(
     with apache_with(f'if [ -e "$broken" ]; then {wrong}; else exec "@page@"; fi') as server:
         server.ready()
         (server.page_program.parent / "broken").touch()
-        # A late answer is an error within the window only.
+        # A late answer is an error only within the window.
         window_s = 3.0 if fault == "response_timeout" else 1.0
         ends: dict[str, Any] = {"timeout_s": 1.0, "length_s": 40.0, "ramp_down_s": 40.0 - window_s}
         result = loaded(server, shares={}, leave_after_errors=1, **ends)
@@ -241,7 +241,7 @@ def test_a_program_that_goes_wrong_under_load_is_counted_by_its_kind(
 
 
 class ApacheWithoutApxs(Apache):
-    """Apache on a machine without its tool for modules."""
+    """Apache on a machine without apxs."""
 
     apxs = "apxs-that-is-not-installed"
 

@@ -1,4 +1,4 @@
-"""Nothing of a server stays behind, whatever ends it or us; its figures include ended processes."""
+"""A server leaves nothing behind, whatever ends it or the tool; its figures include ended processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.dyno_process import PATIENCE_S, ended, wait_until
 BURNT_CPU_S = 0.3
 TICK_S = 0.01
 
-# Bodies of real server processes: each writes `ready` to its log once it is in the state that the test needs.
+# Bodies of real server processes: each writes `ready` to its log once it is in the required state.
 IDLE = "say('ready'); pause()"
 FORKED = "fork() or pause(); say('ready'); pause()"
 STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); fork() or pause(); say('ready'); pause()"

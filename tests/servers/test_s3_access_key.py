@@ -1,4 +1,4 @@
-"""The access key and the region of a user's bucket: from the AWS variables or profiles, and never in what is shown."""
+"""The access key and the region of a user's bucket: from the AWS variables or profiles, and never in any output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN = "session-token"
 
 @pytest.fixture(autouse=True)
 def profiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]:
-    """Point the profile files into the test's directory, and remove every AWS variable of the tests' user."""
+    """Point AWS's profile files into the test's directory, and unset every other AWS variable."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     credentials, config = tmp_path / "credentials", tmp_path / "config"

@@ -1,4 +1,4 @@
-"""No secret is where other users of the machine can read it: in a command line, or in their environment."""
+"""No secret is in a command line or an environment that other users of the machine can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.reference_servers import start_http
 
 NOBODY = 65534
 ELSEWHERE = "127.0.0.2"
-"""To a driver another address than loopback's, so that its server needs a token."""
+"""An address that drivers don't treat as loopback, so that their servers need a token."""
 STANDS_BEFORE_OTHERS = ("haproxy", "varnish")
 CASES = [
     (name, address)
@@ -39,7 +39,7 @@ def as_other_user(*command: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def assert_hidden(secrets: set[str], seen: str, pids: list[int]) -> None:
-    """Check that no secret is visible; `seen` must be, which proves that another user can read the command lines."""
+    """Check that no secret is visible. `seen` must be, as proof that another user can read the command lines."""
     said = as_other_user("sh", "-c", "cat /proc/[0-9]*/cmdline").stdout
     assert seen.encode() in said
     assert not [secret for secret in secrets if secret.encode() in said]

@@ -77,7 +77,7 @@ def named(case: tuple[str, dict[str, Any]]) -> str:
 
 @pytest.fixture(scope="session")
 def documents() -> Iterator[Path]:
-    """Make a small document tree that the workers' user can read, which pytest's own directories forbid."""
+    """Create a small document tree that the workers' user can read, outside of pytest's own directories."""
     with tempfile.TemporaryDirectory(prefix="serverdyno-documents-") as name:
         root = Path(name)
         (root / "wbtree").mkdir()
@@ -576,4 +576,4 @@ def test_the_crash_of_one_of_its_processes_is_told_by_the_servers_log(name: str,
         while not server.crashes():
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        server.check()  # it goes on
+        server.check()  # it continues

@@ -1,7 +1,6 @@
-"""Teams of a front and servers behind it, with real servers.
+"""Teams of a front and the servers behind it, all real.
 
-Who answered is proven before load, with and without TLS; clients get the right answers; CPU time is known by member;
-nothing is left.
+The tests cover the proof of who answered, with and without TLS, answers to clients, CPU time per member, and remains.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def test_a_front_that_does_not_hand_on_is_told_with_its_own_words(front: str, wo
         server.start()
         for back in server.back_servers:
             back.ready()
-        server.front.backs = (Behind("127.0.0.1", 1),)  # nobody listens there
+        server.front.backs = (Behind("127.0.0.1", 1),)  # nothing listens there
         server.front.prepare()
         server.front.start()
         with pytest.raises(ServerError) as caught:

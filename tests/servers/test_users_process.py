@@ -1,4 +1,4 @@
-"""A user's server on this machine is found by its port; drivers of other packages by their entry point."""
+"""A user's server on this machine is found by its port; drivers in other packages, by their entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The experiment folder: records come out as they went in, whoever is killed; and no damage becomes a figure."""
+"""The experiment folder: records are read as written, whatever is killed, and damage never becomes a figure."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ FILES = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a small finished experiment."""
+    """Create a small finished experiment."""
     source = experiment({"apache": Shape(300)}, clients=(1, 8), repetitions=1)
     with Experiment.create(tmp_path / "experiment", "name = 'x'\n", source.head) as kept:
         for record in source.records:
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder that the test alone may change."""
+    """Yield a folder that only the test may change."""
     place = tmp_path / "elsewhere"
     (place / "figures").mkdir(parents=True)
     for name in ("file", "report.pdf", "figures/old.svg"):

@@ -32,7 +32,7 @@ CORPUS = ROOT / "tests" / "data" / "corpus"
 EXAMPLES = [3, pytest.param(30, marks=pytest.mark.long)]
 LIMIT_S = 60
 OF_COMMANDS = {
-    "experiment.json is objects 100,000 deep": Home.dyno,  # a process has a stack of its own
+    "experiment.json is objects 100,000 deep": Home.dyno,  # a process has its own stack
     "description: command is 7": Home.here,
     "level: an operation has no histogram": Home.here,
 }
@@ -40,7 +40,7 @@ OF_COMMANDS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def decoded_once() -> Iterator[None]:
-    """Decode equal files once: most of a damaged folder is whole, and each pass over it decodes every file."""
+    """Decode equal files only once, because most files of a damaged folder are intact and each pass decodes all."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table, "decode", cache(table.decode))
         yield
@@ -48,7 +48,7 @@ def decoded_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a small finished experiment."""
+    """Create a small finished experiment."""
     folder = tmp_path_factory.mktemp("hostile") / "whole"
     shapes = {"apache": Shape(300), "nginx": Shape(400)}
     source = experiment(shapes, clients=(1, 8), repetitions=1)
@@ -80,7 +80,7 @@ def shown(folder: Path) -> None:
 def test_a_folder_is_reported_and_resumed_or_refused_in_words(
     whole: Path, tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A resume on another machine ends at once, and need not make documents before.
+    # A resume on another machine ends at once, without creating documents.
     monkeypatch.setattr(disclose, "document_root", lambda: tmp_path)
     folder = tmp_path / "e"
     shutil.copytree(whole, folder)
@@ -110,7 +110,7 @@ def test_the_command_ends_in_words(home: Home, whole: Path, tmp_path: Path, name
     shutil.copytree(whole, folder)
     CASES[name](folder)
     done = dyno(home, "resume", folder)
-    assert done.returncode in (0, 1, 2)  # 0: all levels are there, and the report names the rest
+    assert done.returncode in (0, 1, 2)  # 0: all levels exist, and the report names the rest
     assert "Traceback" not in done.stderr
     done = dyno(home, "report", folder)
     assert done.returncode in (0, 1)

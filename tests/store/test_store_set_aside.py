@@ -1,4 +1,4 @@
-"""What a resume sets aside of an experiment: damaged records, by name, and nothing if that can't be told."""
+"""A resume sets aside an experiment's damaged records, by name, but nothing if a file can't be read."""
 
 from __future__ import annotations
 

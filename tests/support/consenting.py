@@ -60,7 +60,7 @@ def opened(answer, token=TOKEN):
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """Make a network namespace with one address that is not loopback."""
+    """Create a network namespace with one address that is not loopback."""
     name = f"dyno-test-{uuid.uuid4().hex[:12]}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode != 0:
@@ -75,7 +75,7 @@ def namespace() -> Iterator[str]:
 
 
 def said(namespace: str, script: str) -> str:
-    """Return what the script prints in the namespace."""
+    """Return the output of the script in the namespace."""
     program = PRELUDE + textwrap.dedent(script)
     command = ["ip", "netns", "exec", namespace, sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -13,12 +13,12 @@ from serverdyno.analysis import stalls
 from serverdyno.servers.samba import PROOF_NAME, Samba
 
 PATIENCE_S = 90.0
-CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # the load's own name follows
+CLIENTS_DIRECTORY = _native.Workspaces.DIRECTORY  # prefix of a load's directory
 FILES = 57  # 56 files of a workspace and the marker
 
 
 def target(server: Samba, **smb: Any) -> _native.Target:
-    """Return a target of the server's shares; `smb` changes how they are opened."""
+    """Return a target of the server's shares; `smb` changes its options."""
     access = server.access()
     options: dict[str, Any] = {
         "shares": list(access.shares),
@@ -54,7 +54,7 @@ def ended(load: _native.Load) -> dict[str, Any]:
 
 
 def mixed(server: Samba, *, smb: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    """Run a level from its start to its end."""
+    """Run a level to its end."""
     return ended(begun(target(server, **(smb or {})), **options))
 
 

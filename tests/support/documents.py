@@ -1,4 +1,4 @@
-"""The documents, and the commands that they show. Not for parsing or running one."""
+"""The documents and the commands in them. This module neither parses nor runs a command."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from support.places import ROOT
 
 ENDS = {";", "&", "&&", "|", "||", ">", "<<", ")"}
-"""Words of a shell after which another command begins, or none."""
+"""Shell words that end a command."""
 
 
 class Shown(NamedTuple):
-    """A command in a document; if `is_whole`, it stands in a block for readers to copy and run."""
+    """A command in a document; if `is_whole`, it is in a block for readers to copy and run."""
 
     place: str
     words: Sequence[str]
@@ -24,7 +24,7 @@ class Shown(NamedTuple):
 
 
 def documents() -> list[Path]:
-    """Return all documents for people, including dated runs and those beside plans and fuzz targets."""
+    """Return all documents for people, including dated runs and those next to plans and fuzz targets."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [path for name in listed.splitlines() if (path := ROOT / name).exists()]
@@ -44,7 +44,7 @@ def commands(path: Path) -> Iterator[Shown]:
 
 
 def of_shell(line: str) -> Iterator[list[str]]:
-    """Yield the arguments of each `dyno` in a line of a shell."""
+    """Yield the arguments of each `dyno` in a shell line."""
     words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
     words = _split(line) if "dyno" in words else []
     for start in (index for index, word in enumerate(words) if word == "dyno"):
@@ -62,5 +62,5 @@ def _split(line: str) -> list[str]:
 
 
 def current() -> list[Path]:
-    """Return the documents that describe the present; a dated run shows the commands of its day."""
+    """Return the documents that describe the present, without dated runs, which show the commands of their day."""
     return [path for path in documents() if ROOT / "benches" not in path.parents]

@@ -2,8 +2,8 @@
 
 A file server can join the domain.
 
-It lives in namespaces (network, mounts, names, processes), so its ports, its name and its end concern nobody else.
-Programs that use it run inside: `Domain.run`.
+It runs in its own namespaces (network, mounts, names, processes), so its ports, its name and its end affect nothing
+else. Programs that use it run inside: `Domain.run`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from support.users_smbd import opened_to_others
 
 REALM, HOST, USER, PASSWORD = "DYNO.TEST", "dc1.dyno.test", "alice", "Pass-w0rd!"
 OF_ANOTHER = "web.dyno.test"
-"""A second name of the server, which the domain knows as that of another account."""
+"""A second name of the server, which belongs to another account of the domain."""
 UNKNOWN = "nobody.dyno.test"
-"""A third, which the domain doesn't know."""
+"""A third name, unknown to the domain."""
 MEMBER, MEMBER_PORT = "files.dyno.test", 1445
-"""Another file server, once it has joined the domain. It has accounts for both users: nobody, which is not its guest's
-as usual, and one of the system."""
+"""Another file server, once it has joined the domain. It maps the users to the accounts nobody, which here is not the
+guest account, and games."""
 AWAY, AWAY_ADDRESS = "away.dyno.test", "192.0.2.5"
-"""A second name of that server, which leads to an address that is not loopback."""
+"""A second name of that server, with an address that is not loopback."""
 OF_A_SYSTEM = "web"
-"""A user whose account there is of the system, which is not for users."""
+"""A user whose account there is a system account."""
 PROVISION_S = 300.0
 PARTS = {
     "/usr/lib/x86_64-linux-gnu/samba/ldb/samba_secrets.so": "samba-dsdb-modules",
@@ -99,7 +99,7 @@ KERBEROS = """[libdefaults]
 [domain_realm]
   .dyno.test = {realm}
 """
-# Samba's programs look for winbind below /run. samba ends when its input does, even if the tests are killed.
+# Samba's programs look for winbind below /run. samba ends at the end of its input, even if the tests are killed.
 BEGIN = """set -e
 hostname dc1
 ip link set lo up
@@ -109,8 +109,8 @@ mount -t tmpfs none /run
 mkdir /run/samba
 exec samba --interactive --debug-stdout -s "$1/smb.conf" >"$1/samba.log" 2>&1
 """
-# A host of its own except for the network: smbd asks winbindd, which it looks for below /run. The controller may not
-# accept LDAP yet.
+# A separate host except for the network, because smbd looks for winbindd below /run. The controller may not accept LDAP
+# yet.
 BEGIN_MEMBER = """set -e
 hostname files
 mount -t tmpfs none /run
@@ -127,7 +127,7 @@ BEFORE_OFFSET = bytes.fromhex("0504000c00010008")
 
 
 def with_clock_offset(cache: bytes, offset_s: int) -> bytes:
-    """Return a credential cache whose clock offset says that the KDC is this far ahead."""
+    """Return a credential cache with this clock offset of the KDC."""
     assert cache.startswith(BEFORE_OFFSET)
     offset = BEFORE_OFFSET + offset_s.to_bytes(4, "big", signed=True)
     return offset + cache[len(offset) :]
@@ -246,7 +246,7 @@ class Domain:
     def run(
         self, *command: str, given: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program beside the server, with a credential cache of the domain."""
+        """Run a program in the server's namespaces, with a credential cache of the domain."""
         return subprocess.run(
             [*self._inside(), *command],
             input=given,
@@ -269,7 +269,7 @@ class Domain:
         return [subprocess.CompletedProcess(command, **each) for (command, _), each in told]
 
     def node(self, folder: Path, **environment: str) -> subprocess.Popen[str]:
-        """Start a fleet node beside the server; the test ends it by `dyno fleet down`."""
+        """Start a fleet node in the server's namespaces; the test ends it by `dyno fleet down`."""
         return subprocess.Popen(
             [*self._inside(), str(Path(sys.executable).with_name("dyno")), "node", str(folder)],
             stdin=subprocess.DEVNULL,

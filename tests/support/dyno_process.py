@@ -1,7 +1,7 @@
-"""`dyno` as its users run it: a process of its own, with a directory for temporary files that nobody else has.
+"""`dyno` as its users run it: a separate process, with its own directory for temporary files.
 
-Every server that it starts has that directory in its command line or environment, so that its remains can be told from
-everything else on the machine.
+Every server that it starts has that directory in its command line or environment, so that its remains can be
+distinguished from everything else on the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from serverdyno.servers.documents import document_root
 from serverdyno.servers.proof import listeners
 from serverdyno.servers.registry import DRIVERS
 
-PATIENCE_S = 180.0  # many times what anything takes on a quiet machine, so that it ends only what hangs
+PATIENCE_S = 180.0  # many times the longest wait on a quiet machine, so that it ends only hanging waits
 ENDS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
 DYNO = [sys.executable, "-m", "serverdyno"]
 INSTALLED = [name for name in ("nginx", "apache", "lighttpd") if DRIVERS[name].installed()]
@@ -40,7 +40,7 @@ INSTALLED = [name for name in ("nginx", "apache", "lighttpd") if DRIVERS[name].i
 
 @dataclass(frozen=True)
 class Home:
-    """Where the processes of one test session keep their temporary files and their user's settings."""
+    """The directory for temporary files and user settings of one test session's processes."""
 
     temporary: Path
 
@@ -74,7 +74,7 @@ class Home:
     def here(self, *arguments: str | Path, **changed: str) -> subprocess.CompletedProcess[str]:
         """Run `dyno` to its end in this process, for tests that do not examine the process itself.
 
-        This process has imported everything already. A defect is raised and not printed.
+        This process has imported everything already. An unexpected exception is raised, not printed.
         """
         written, err = io.BytesIO(), io.StringIO()
         out = io.TextIOWrapper(written, "utf-8", write_through=True)
@@ -99,7 +99,7 @@ class Home:
 
     @contextmanager
     def started(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-        """Yield `dyno` while it runs, and kill it at the end if it still does."""
+        """Yield a running `dyno`, and kill it at the end if it still runs."""
         process = subprocess.Popen(
             [*DYNO, *map(str, arguments)],
             env=self.environment,
@@ -126,7 +126,7 @@ class Home:
         return found
 
     def ports(self) -> list[int]:
-        """Return the ports on which one of them listens."""
+        """Return the ports on which one of these processes listens."""
         found = []
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -149,7 +149,7 @@ class Home:
 
 @contextmanager
 def new_home() -> Iterator[Home]:
-    """Make a home, with the common document tree, that servers' workers can enter as another user."""
+    """Create a home, with the common document tree, that servers' workers can enter as another user."""
     tree = document_root()
     with tempfile.TemporaryDirectory(prefix="dyno-test-") as name:
         Path(name).chmod(0o755)
@@ -160,7 +160,7 @@ def new_home() -> Iterator[Home]:
 
 
 def wait_for_line(process: subprocess.Popen[str], words: str) -> list[str]:
-    """Return the lines on standard error up to the first that contains `words`, and wait for it."""
+    """Wait for a line on standard error that contains `words`; return the lines up to it."""
     assert process.stderr is not None
     lines = []
     for line in process.stderr:
@@ -171,7 +171,7 @@ def wait_for_line(process: subprocess.Popen[str], words: str) -> list[str]:
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something outside the test, and fail after the patience that all tests share."""
+    """Wait for a condition outside the test, and fail after the time limit of all tests."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"never happened: {what}"

@@ -1,4 +1,4 @@
-"""A proxy before a file server that notes when each request comes."""
+"""A proxy in front of a file server that records when each request arrives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def smb_requests(message: bytes) -> int:
 
 
 def nfs_requests(message: bytes) -> int:
-    """Return 1 for a call, and 0 for the reply to a call of the server."""
+    """Return 1 for a call, and 0 for a reply to a server's call."""
     return int(struct.unpack_from(">I", message, 4)[0] == 0)
 
 
@@ -45,7 +45,7 @@ class _Counting:
 
 @contextmanager
 def file_proxy(port: int, requests_of: Callable[[bytes], int]) -> Iterator[tuple[int, list[float]]]:
-    """Pass connections on to a port of loopback. Yields the proxy's port, and when each request came."""
+    """Forward connections to a port of loopback. Yield the proxy's port and the arrival time of each request."""
     came: list[float] = []
 
     def pass_on(source: socket.socket, sink: socket.socket, counting: _Counting | None) -> None:

@@ -1,6 +1,6 @@
-"""A private Samba for tests, and the independent clients that look at it: smbclient and smbtorture.
+"""A private Samba for tests, and independent clients that inspect it: smbclient and smbtorture.
 
-Remains are looked for where the system keeps them: processes, mounts, loop devices, limits, directories.
+Remains may be processes, mounts, loop devices, limits and directories.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from serverdyno.servers.local import find_program
 from serverdyno.servers.registry import create
 from serverdyno.servers.samba import Samba
 
-PATIENCE_S = 180.0  # many times what anything takes on a quiet machine, so that it ends only what hangs
+PATIENCE_S = 180.0  # many times the longest wait on a quiet machine, so that it ends only hanging waits
 ROOT = os.geteuid() == 0
 NOBODY = "games"  # on every Debian system; it owns nothing here
 needs_root = pytest.mark.skipif(not ROOT, reason="namespaces, mounts and limits of the machine need root")
@@ -50,7 +50,6 @@ def stopped_at_end(settings: Mapping[str, Any]) -> Iterator[Samba]:
 
 @contextmanager
 def samba(settings: Mapping[str, Any] | None = None) -> Iterator[Samba]:
-    """Yield a running Samba."""
     with stopped_at_end(settings or {}) as server:
         server.prepare()
         server.start()
@@ -131,7 +130,7 @@ def _text(path: Path) -> str:
 
 
 def wait_until_machine_is(before: Machine) -> None:
-    """Wait for the old state: the kernel unmounts after the last process inside ended, and frees loop devices then."""
+    """Wait for the old state: once the last process inside has ended, the kernel unmounts and frees loop devices."""
     deadline = time.monotonic() + PATIENCE_S
     while (now := machine(before.place)) != before:
         assert time.monotonic() < deadline, (now, before)

@@ -1,7 +1,7 @@
 """An intruder with one node's folder of a fleet: `python -m support.fleet_intruder HOW FOLDER MARKER [...]`.
 
-Everything that it sends would make the file MARKER wherever it is unpickled, imported or run. Ways: `dask`, Dask's own
-client and requests; `client`, requests in the form that the fleet reads; `node`, a member with harmful answers.
+Everything that it sends would create the file MARKER wherever it is unpickled, imported or run. HOW: `dask`, Dask's own
+client and requests; `client`, requests in the fleet's format; `node`, a member with harmful answers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from serverdyno.fleet.packing import packed
 from serverdyno.fleet.plain_comm import LENGTH, PlainComm
 
 PATIENCE_S = 5
-"""For an attack that nobody answers."""
+"""Longest wait for the answer to an attack."""
 MOST_BYTES = 1 << 20
 
 
 class Harm:
-    """Makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, marker: str) -> None:
         self.marker = marker
@@ -122,11 +122,11 @@ REQUESTS = (
     "dyno",
     "dyno_end",
 )
-"""What Dask's servers or a node do, and a scheduler of ours does not."""
+"""Requests that Dask's servers or a node accept, but our scheduler does not."""
 
 
 async def with_requests(folder: NodeFolder, marker: str, victim: str) -> dict[str, str]:
-    """Attack them with requests in the form that the fleet reads."""
+    """Attack them with requests in the fleet's format, and return the outcomes."""
     dask_settings.prepare()
     harm, found = pickle.dumps(Harm(marker)), {}
     connecting = dask_settings.connecting(folder.path, SCHEDULER, MOST_BYTES)
@@ -180,9 +180,9 @@ async def with_requests(folder: NodeFolder, marker: str, victim: str) -> dict[st
 
 
 def as_node(folder: NodeFolder, marker: str, kind: str) -> None:
-    """Be a member that gives the controller harmful answers, until killed.
+    """Join as a member that gives the controller harmful answers, until killed.
 
-    `kind`: when and how; or which of the facts about access to a server are false.
+    `kind`: the time and kind of the attack, or the false facts about access to a server.
     """
     when, _, how = kind.partition(": ")
     harm = pickle.dumps(Harm(marker))
@@ -231,7 +231,7 @@ def as_node(folder: NodeFolder, marker: str, kind: str) -> None:
 
 
 async def at_address(folder: NodeFolder, at: str) -> None:
-    """Be a member that gives another one's address, until killed."""
+    """Join as a member with another member's address, until killed."""
     dask_settings.prepare()
     comm = await connect(folder.address, **dask_settings.connecting(folder.path, SCHEDULER, MOST_BYTES))
     await comm.write({"op": "dyno_join", "name": folder.name, "at": at.partition("//")[2]})

@@ -47,7 +47,7 @@ class RunningFleet:
         self.nodes[name].wait(PATIENCE_S)
 
     def mend(self) -> None:
-        """Start again what has ended, and continue what is stopped."""
+        """Restart processes that have ended, and continue stopped ones."""
         if scheduler_process(self.folder) is None:
             start_scheduler(self.folder)
         for node in self.nodes.values():
@@ -71,7 +71,6 @@ def ended(process: subprocess.Popen[str]) -> None:
 def running_fleet(
     path: Path, names: Sequence[str] = NAMES, before: Mapping[str, Sequence[str]] | None = None
 ) -> Iterator[RunningFleet]:
-    """Yield a running fleet."""
     folder = create(path, f"127.0.0.1:{free_port()}", list(names), days=1)
     with ExitStack() as stack:
         stack.callback(end_scheduler, folder)

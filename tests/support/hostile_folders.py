@@ -1,4 +1,4 @@
-"""Ways in which an experiment's folder can be damaged, or made by somebody who means harm: a table of them."""
+"""A table of ways in which an experiment's folder can be damaged, by accident or on purpose."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def _change_leaf(whole: Any, choose: random.Random) -> None:
 
 
 def _leaves(whole: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each value with what contains it; a list is a value, too."""
+    """Yield each value with its container; a list is a value, too."""
     for place, value in whole.items() if isinstance(whole, dict) else enumerate(whole):
         if isinstance(value, dict | list):
             yield from _leaves(value)

@@ -1,4 +1,4 @@
-"""Web servers that break the rules, by name: what each sends, and what must be said of it.
+"""Web servers that break the rules, by name: what each sends, and the expected message.
 
 `test_hostile_web.py` loads them all.
 """
@@ -23,10 +23,10 @@ CHUNKS = "the response's chunked coding is broken"
 LARGE_BODY = "the response's body is larger than dyno's limit"
 EXCESS = "more bytes arrived than the response declared"
 NO_DOCUMENT = "can't serve the workload: the server answered with a status that is not a success"
-ANSWERED = None  # the first check accepts it; what it does under load is counted there
+ANSWERED = None  # the first check accepts it; its faults under load are counted there
 
 DRIP_S = 0.05
-PATIENCE_S = 60.0  # for one connection of the server's; nobody should need all of it
+PATIENCE_S = 60.0  # per connection; no test should need all of it
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -167,10 +167,10 @@ KINDS: dict[str, tuple[Sends, str | None]] = {
         says(b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
         NO_DOCUMENT,
     ),
-    # Odd answers that are answers.
+    # Unusual but valid answers.
     "floods-body": (floods(OK + b"\r\n", MIB), LATE),
     "floods-chunks": (floods(CHUNKED, b"10000\r\n" + b"a" * 65536 + b"\r\n"), LATE),
-    # More than any machine reads before the check ends.
+    # More data than any machine reads before the check ends.
     "terabyte": (floods(OK + b"Content-Length: 1099511627776\r\n\r\n", MIB), LATE),
 }
 

@@ -1,7 +1,7 @@
-"""Run beside a domain controller (`domain.py`): load levels on its share, as a plan's run opens it. Cases are JSON.
+"""Run in a domain controller's namespaces (`domain.py`): load levels on its share, opened as by a plan. Cases are JSON.
 
 A case has `host`, `settings` of the server `external`, `smb` of the suite, `environment`, and `clock_offset_s`, by
-which the ticket says that the KDC is ahead. With `close_share`, the server's configuration, the share is taken away
+which the KDC is ahead according to the ticket. With `close_share`, the server's configuration file, the share is closed
 during the load level. The outcome has `sessions`, `whole`, `errors` and `reconnects`, or `error` and `hint`. A case
 with `command`, a command line of `dyno`, and its `environment` gives its `returncode`, `stdout` and `stderr`.
 """
@@ -35,7 +35,6 @@ OPERATIONS = 300
 
 
 def main() -> None:
-    """Carry out the cases."""
     print(json.dumps([said(**case) if "command" in case else told(**case) for case in json.load(sys.stdin)]))
 
 
@@ -100,7 +99,7 @@ def opened(
 
 
 def interrupted(target: _native.Target, configuration: str) -> dict[str, Any]:
-    """Return the outcome of a client whose share is taken away, and which goes on."""
+    """Return the outcome of a client whose share is closed, and which continues."""
     load = begun(target, files={"cache": "none"}, clients=1, length_s=600.0, leave_after_errors=None)
     wait_until(load, "operations", OPERATIONS)
     command = ["smbcontrol", "-s", configuration, "smbd", "close-share", "data"]

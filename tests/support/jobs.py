@@ -1,4 +1,4 @@
-"""A job on files without a leader: each gate is open once all clients have come."""
+"""A file job without a leader: each gate opens once all clients have reached it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TICK_S = 0.05
 def carried_out_alone(
     target: _native.Target, task: dict[str, object], most_s: float, *, timeout_s: float | None = None
 ) -> list[dict[str, Any]]:
-    """Return the counts of each level. Raises AnswerError. `timeout_s`: of each call; None: `most_s`."""
+    """Return the counts of each level. Raises AnswerError. `timeout_s`: timeout of each call; None: `most_s`."""
     job = {
         "task": task,
         "most_ns": int(most_s * 1e9),

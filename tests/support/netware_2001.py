@@ -1,6 +1,6 @@
 """The curves of eTesting Labs, Novell NetWare 6 vs. Windows 2000 Advanced Server, 2001: figures 10 to 29, in Mbit/s.
 
-One repetition each, over levels of 1 to 60 clients. What the text says of them is what the rules are tested with.
+One repetition each, over levels of 1 to 60 clients. The tests of the rules use the report's statements about them.
 """
 
 CLIENTS = (1, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60)
@@ -475,4 +475,4 @@ CURVES = {
         373.488,
     ),
 }
-"""By server, processors and opportunistic locking."""
+"""Throughput by server, number of processors and opportunistic locking."""

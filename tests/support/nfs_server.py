@@ -1,4 +1,4 @@
-"""A private Ganesha for tests, and the independent clients that look at it: libnfs's tools and tshark."""
+"""A private Ganesha for tests, and independent tools that inspect it: libnfs's tools and tshark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from support.file_server import PATIENCE_S, skip_unless_installed
 
 @contextmanager
 def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
-    """Yield a running Ganesha."""
     skip_unless_installed("ganesha.nfsd", "rpcbind")
     server = create("ganesha", settings or {}, documents=Path(os.devnull))
     assert isinstance(server, Ganesha)
@@ -31,7 +30,7 @@ def ganesha(settings: Mapping[str, Any] | None = None) -> Iterator[Ganesha]:
 
 
 class Resurrecting(Ganesha):
-    """A Ganesha that is started again, after an outage, whenever it has ended."""
+    """A Ganesha that is restarted, after an outage, whenever it has ended."""
 
     outage_s = 2.5
 
@@ -58,7 +57,6 @@ def resurrecting(directory: Path, settings: GaneshaSettings | None = None) -> It
 
 
 def target(server: Ganesha, **section: Any) -> _native.Target:
-    """Return a target of the server's exports."""
     access = server.access()
     place = {
         "url": access.url,

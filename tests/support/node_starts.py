@@ -2,7 +2,7 @@
 
 Each node has its own clock, and one client with a long think time, so that a lack of CPU time is not the cause. Apache
 logs the microsecond at which each request arrived, by a single clock, so errors of the nodes' clock offsets are
-included. A node's own report of its start is in every record.
+included. Every record contains the nodes' own reports of their starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A protocol, a kind of work and a server that do nothing: one file shows what adding one takes.
+"""A protocol, a kind of work and a server that do nothing: one file shows everything that adding them takes.
 
 The data plane's part is `crates/engine/src/kinds/null.rs`. `added` puts each in its table, for one test.
 """
@@ -28,12 +28,11 @@ class NothingSettings(SectionModel):
 
 
 def operations_per_s(record: LevelCounts) -> float:
-    """Return operations per second of the window."""
     return record.operations / record.window_s
 
 
 def mbit_per_s(record: LevelCounts) -> float:
-    """Return what was received, which is nothing."""
+    """Return the received Mbit/s, which are 0."""
     return record.bytes_in * 8e-6 / record.window_s
 
 
@@ -63,7 +62,7 @@ class Nothing(Work[NothingSettings]):
         return {"name": workload, **settings.model_dump()}
 
     def verification(self, checked: str) -> str:
-        """Say that there is nothing to check."""
+        """Return a sentence that there is nothing to check."""
         return f"Nothing is read, so that nothing is checked (of {checked})."
 
 
@@ -76,13 +75,13 @@ class Null(Protocol[NoSettings]):
     settings_type = NoSettings
 
     def described(self, settings: NoSettings, timeout: str) -> str:
-        """Say that nothing is sent."""
+        """Return a sentence that nothing is sent."""
         del settings
         return f"No protocol: nothing leaves the generator; timeout {timeout}."
 
 
 class NullSettings(Settings):
-    """One setting, so that there is something to compare."""
+    """A setting, so that configurations can differ."""
 
     protocol = Null.name
 

@@ -1,4 +1,4 @@
-"""A short load on the objects of a bucket, and what that bucket has, for tests."""
+"""A short load on the objects of a bucket, and the bucket's contents, for tests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PARTS: dict[str, Any] = {
     "objects": 1,
     "weights": {"put": 1},
 }
-"""Objects that are put in two parts."""
+"""Settings of objects that are put in two parts."""
 
 
 def keys(port: int, what: str = "list-type=2") -> list[str]:
-    """Return the keys in the bucket of a server without an access key; `uploads`: of unfinished uploads."""
+    """Return the keys in the bucket of a server without an access key; `uploads`: those of unfinished uploads."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/volume1?{what}", timeout=60) as answer:
         found = ElementTree.fromstring(answer.read())
     return [f"{each.text}" for each in found.iter() if each.tag.endswith("}Key") or each.tag == "Key"]
@@ -30,7 +30,7 @@ def keys(port: int, what: str = "list-type=2") -> list[str]:
 def tiny(
     clients: list[int], length_s: float = 0.6, shape: dict[str, Any] | None = None, **settings: Any
 ) -> Suite:
-    """Return a suite with shorter levels than a plan may have. `settings`: of the objects."""
+    """Return a suite with shorter levels than a plan may have. `settings`: settings of the objects."""
     objects = ObjectsSettings(**{"size": Size(fixed=2000), "objects": 8, **settings})
     return Suite.model_validate(
         {
@@ -47,7 +47,7 @@ def tiny(
 
 
 def bucket(url: str) -> ServerPlan:
-    """Return a bucket of the user's."""
+    """Return a plan's server for a user's bucket."""
     return ServerPlan(server="external", name="bucket", url=url)
 
 

@@ -1,4 +1,4 @@
-"""Reference servers of this process, started as the models of their options do.
+"""Reference servers of this process, started through the models of their options.
 
 `options`: fields of the model, and other keys of the document that the data plane reads.
 """
@@ -19,7 +19,7 @@ def start_http(documents: dict[str, bytes] | None = None, **options: Any) -> _na
 
 
 def tls_of(authority: _native.Authority, key: str = "ecdsa-p256", **changed: Any) -> Any:
-    """Return the TLS options of a server with a new certificate, for `names`; `made`: further options of it."""
+    """Return the TLS options of a server with a new certificate for `names`; `made`: its other options."""
     names, made = changed.pop("names", ["127.0.0.1"]), changed.pop("made", {})
     certificate, private = authority.certify(key, names, **made)
     versions = {"min_version": "1.2", "max_version": "1.3", "resumption": True}

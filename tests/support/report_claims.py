@@ -3,7 +3,7 @@
 Each claim has the text as printed and the rule that computes it from the records. `published.audit` recomputes it,
 independently of the code that built the report. The language covers highest means, their levels, the throughput kept
 beyond them, and improvements of complete experiments. Two kinds of improvements are left out: a peak for which
-cross-validation read some run at another level than that of the highest mean, since it is not a ratio of means; and an
+cross-validation read a run at a level other than that of the highest mean, because it is not a ratio of means; and an
 improvement that excludes an outlying repetition.
 """
 

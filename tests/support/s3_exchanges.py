@@ -1,4 +1,4 @@
-"""What boto3 does with a bucket: each function carries out one kind of operation, and checks every answer."""
+"""boto3's operations on a bucket: each function carries out one kind, and checks every answer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from botocore.exceptions import ClientError
 from serverdyno.plan.protocols.access import AccessKey
 
 PART_BYTES = 5 << 20
-"""The smallest part that S3 permits, but for the last one."""
+"""The smallest part that S3 permits, except for the last one."""
 KEYS = ("plain", "a b/ü+&=~*'().bin", "x%2Fy?z#")
 CONTENT = random.Random(3).randbytes(70_000)
 
 
 def boto3_client(endpoint: str, key: AccessKey, authority: Path | None = None) -> Any:
-    """Return a client with the SDK's defaults, but that it sends nothing again, and addresses buckets by path.
+    """Return a client with the SDK's defaults, except that it retries nothing and addresses buckets by path.
 
     `authority`: file with the authority of the server's certificate.
     """
@@ -55,7 +55,7 @@ def got(s3: Any, bucket: str, key: str, **options: Any) -> bytes:
 
 
 def code(done: Callable[[], object]) -> str:
-    """Return the code of the error that the server answers."""
+    """Return the error code of the server's answer."""
     with pytest.raises(ClientError) as failed:
         done()
     return f"{failed.value.response['Error']['Code']}"

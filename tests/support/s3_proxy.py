@@ -1,4 +1,4 @@
-"""A proxy in front of an S3 server that answers some requests itself, late or not at all."""
+"""A proxy in front of an S3 server that can answer requests itself, late or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""boto3 and rclone as readers and writers of objects that our client writes and reads, through a proxy."""
+"""boto3 and rclone read and write the objects of our client, through a proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.s3_exchanges import got
 from support.s3_proxy import Answer, Asked
 
 Read = Callable[[list[str]], dict[str, bytes]]
-"""Return the contents of these keys."""
+"""A function that returns the contents of keys."""
 
 
 def unchunked(body: bytes) -> bytes:
@@ -70,7 +70,7 @@ def read_by_boto3(s3: Any, bucket: str) -> Read:
 
 
 class RcloneClient:
-    """rclone as a client. `folder`: for what it reads."""
+    """rclone as a client. `folder`: for the objects that it reads."""
 
     def __init__(self, program: Path, port: int, key: AccessKey, bucket: str, folder: Path) -> None:
         self._program, self._bucket, self._folder = str(program), f":s3:{bucket}", folder

@@ -1,7 +1,7 @@
 """Searches for a known capacity, and how close they come to it.
 
-`python -m tests.support.searches` prints a table of docs/simulations.md. Nothing is measured: whether a trial holds is
-drawn with a fixed seed, and goes through the rules that `dyno load` and plans use.
+`python -m tests.support.searches` prints a table of docs/simulations.md. Nothing is measured: the results of trials are
+drawn with a fixed seed, and judged by the rules of `dyno load` and plans.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def searched(within: Range, held: Callable[[int], bool]) -> tuple[Estimate, list
 
 
 def queue(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """Return M/M/1 with p99 <= 50 ms at `capacity_s`, where the p99 of a trial scatters by a fifth."""
+    """Return an M/M/1 queue with p99 <= 50 ms at `capacity_s`, where the p99 of a trial scatters by a fifth."""
     most_s = capacity_s + math.log(100) / 0.05
 
     def held(rate: int) -> bool:
@@ -53,7 +53,7 @@ def power(exponent: float, scatter: float, chance: float = 0.0) -> Server:
 
 
 def disturbed(capacity_s: float, random: np.random.Generator) -> Callable[[int], bool]:
-    """Return an exact server, of which one trial in twenty fails at any rate."""
+    """Return an exact server, with one failed trial in twenty at any rate."""
     return lambda rate: rate <= capacity_s and bool(random.random() > 0.05)
 
 
@@ -93,7 +93,6 @@ def searches(server: Server, count: int, seed: int = 1) -> Searches:
 
 
 def table(count: int) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
     yield "| server | within | interval covers | trials |"
     yield "|---|---|---|---|"
     for name, server in SERVERS.items():

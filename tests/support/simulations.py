@@ -1,7 +1,7 @@
 """Experiments with noise of a known kind, and how often comparisons of them claim a difference.
 
 `python -m tests.support.simulations` prints tables of docs/simulations.md. Nothing is measured: throughputs are drawn
-with a fixed seed, and go through the functions that reports use.
+with a fixed seed, and judged by the functions of reports.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from serverdyno.plan.model import EQUIVALENCE_PERCENT, FEWEST_UNTIL, Order
 
 LEVELS = 16
 NOISE = 0.02
-"""Relative standard deviation of what all levels of a run share; and that of each level alone."""
+"""Relative standard deviation of the noise that all levels of a run share, and of each level's own."""
 IN_ALL = NOISE / math.sqrt(2)
-"""The same of each, where a level varies by 2 % in all."""
+"""The same for a level that varies by 2 % in total."""
 DRIFT = 0.10
-"""From the first run of an experiment to the last."""
+"""Relative drift from the first run of an experiment to the last."""
 CORRELATION = 0.7
-"""Between what consecutive runs share."""
+"""Correlation of the noise of consecutive runs."""
 ODD = 0.7
-"""Speed of the one odd run, over that of the others."""
+"""Speed of the odd run relative to the others."""
 BETWEEN_TIMES = 0.02
-"""Relative standard deviation of what all runs of an experiment share."""
+"""Relative standard deviation of the shift that all runs of an experiment share."""
 SELFTESTS = 3
 MARGINS = Margins(0.0, EQUIVALENCE_PERCENT)
 CLAIMS = frozenset({Verdict.FASTER, Verdict.SLOWER})
@@ -140,7 +140,7 @@ def verdicts(experiment: Experiment) -> Mapping[tuple[int, int, Metric], Verdict
 
 @dataclass(frozen=True)
 class Claims:
-    """Shares of experiments.
+    """Shares of experiments or of pairs.
 
     `false`: those that claim a nonexistent difference, or one in the wrong direction; `average`, `peak`: pairs that
     differ and are found to differ.
@@ -171,7 +171,7 @@ def claims(design: Design, count: int, seed: int = 1) -> Claims:
 
 
 def across_times(repetitions: int, count: int, seed: int = 1) -> float:
-    """Return how often two equal experiments at different times differ, after three self-tests at other times."""
+    """Return how often equal experiments at different times differ by verdict, after three other self-tests."""
     random = np.random.default_rng(seed)
     false = 0
     for experiment in experiments(Design(repetitions), count, seed):
@@ -190,7 +190,7 @@ def _side(name: str, rows: NDArray[np.float64]) -> Side:
 
 
 def at_equal_load(design: Design, count: int, seed: int = 1) -> float:
-    """Return how often equal configurations differ at any load level."""
+    """Return how often a difference between equal configurations is claimed at any load level."""
     false = 0
     for experiment in experiments(design, count, seed):
         sides = [_side(f"{place}", rows) for place, rows in enumerate(experiment)]
@@ -255,7 +255,6 @@ def found_claims(count: int) -> Iterator[tuple[str, list[Claims]]]:
 
 
 def tables(count: int) -> Iterator[str]:
-    """Yield the lines of the Markdown tables."""
     heads = " | ".join(f"n = {n}" for n in REPETITIONS)
     yield f"| false claims, % of {count:,} experiments | {heads} |"
     yield "|---|" + "---:|" * len(REPETITIONS)

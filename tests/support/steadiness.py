@@ -1,7 +1,7 @@
 """Steady windows with noise that is correlated for a while, and how often they are reported to drift.
 
-`python -m tests.support.steadiness` prints the table of `analysis/steady.py`: why it asks for whole seconds. Nothing is
-measured: counts of 100 ms are drawn with a fixed seed, and go through the function that reports use.
+`python -m tests.support.steadiness` prints the table of `analysis/steady.py`, which shows why it uses whole seconds.
+Nothing is measured: counts of 100 ms are drawn with a fixed seed, and judged by the function of reports.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from serverdyno.analysis.steady import drifts
 
 TENTHS = 10
-"""Of a second, as many counts as are drawn."""
+"""Number of counts drawn per second."""
 MEAN = 1000.0
 REPETITIONS = 3
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of this many seconds.
+    """Parameters of the drawn windows.
 
     `noise`: relative standard deviation of a second; `memory_s`: time in which its correlation falls to 1/e; `drop`:
     share by which the second half is slower.
@@ -61,7 +61,6 @@ def told(windows: Windows, bin_tenths: int, points: int, seed: int = 1) -> float
 
 
 def table(points: int) -> Iterator[str]:
-    """Yield the lines of the table."""
     yield "| window, noise, memory | 100 ms | 500 ms | 1 s |"
     yield "|---|---:|---:|---:|"
     for windows in (

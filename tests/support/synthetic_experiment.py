@@ -1,6 +1,6 @@
-"""Experiments with chosen figures: records as the store returns them, without measuring.
+"""Experiments with chosen figures: records as the store returns them, without measurement.
 
-Deterministic: the same arguments give the same bytes. Histograms are encoded here, independently of the decoder.
+The same arguments give the same bytes. Histograms are encoded here, independently of the decoder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Experiments with file servers and chosen figures: records as the store returns them.
 
-Like `synthetic_experiment` for web servers. Deterministic; counts are consistent, as those of a run are.
+Like `synthetic_experiment` for web servers, it is deterministic, and its counts are consistent.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ CLIENT_CACHE: dict[str, Any] = {
 class FileShape:
     """A server that moves `mbit_s` at `knee` clients and loses `fall` of it by the last level.
 
-    `syncs_a_flush` None: nobody counted. `sessions`: what they negotiated, as in a run's note. `settings`: those of its
-    configuration.
+    `syncs_a_flush` None: not counted. `sessions`: negotiated parameters, as in a run's note. `settings`: the
+    configuration's settings.
     """
 
     mbit_s: float

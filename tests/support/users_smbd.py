@@ -79,7 +79,7 @@ class UsersSmbd:
     def start(self) -> None:
         """Start the server and wait until it answers."""
         command = ["smbd", "--foreground", "--no-process-group", "--configfile", str(self.at / "smb.conf")]
-        # It ends, with its process group, when its input does, even if the tests are killed.
+        # It ends with its process group at the end of its input, even if the tests are killed.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -19,7 +19,7 @@ from support.file_server import skip_unless_installed
 
 HTTP1 = "http"
 WRONG = "_ws.malformed || ((tls || http || http2) && _ws.expert.severity == error)"
-"""What tshark finds fault with."""
+"""Display filter for packets that tshark considers wrong."""
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def captured(port: int, into: Path) -> Iterator[None]:
 
 
 def await_marker(port: int, capture: Path) -> None:
-    """Wait until a new empty connection is in the file, and so everything before it."""
+    """Wait until a new empty connection, and so everything before it, is in the file."""
     with socket.create_connection(("127.0.0.1", port)) as marker:
         ports = struct.pack("!HH", marker.getsockname()[1], port)
     deadline = time.monotonic() + PATIENCE_S

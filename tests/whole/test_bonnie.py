@@ -1,4 +1,4 @@
-"""Bonnie: the rows byte for byte, the phases on a directory, and its file, of which nothing is left."""
+"""Bonnie: the rows byte for byte, the phases on a directory, and the removal of its file."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_everything_that_is_read_is_compared_unless_that_is_left_out(home: Home,
 
 
 def test_seekers_that_write_by_close_to_open_rules_accuse_nobody(home: Home) -> None:
-    # Another seeker's writes reach the server at its close at the latest, and in any order.
+    # Another seeker's writes reach the server when it closes the file at the latest, in any order.
     server = start_nfs()
     try:
         url = f"nfs://127.0.0.1:{server.port}/volume1?vers=4.1&nfsport={server.port}"
@@ -123,7 +123,7 @@ def test_a_bound_of_the_rate_is_in_no_response_time_and_is_told(home: Home, tmp_
     done = home.here("bonnie", *options, "--json", "--into", tmp_path / "e")
     assert done.returncode == 0, done.stderr
     phases = {phase["phase"]: phase for phase in json.loads(done.stdout)["phases"]}
-    # 64 calls, 10 ms apart: a call itself takes a part of that.
+    # 64 calls, 10 ms apart; each call takes less than that.
     assert phases["write"]["elapsed_s"] > 0.6 and phases["write"]["p50_us"] < 10_000
     report = home.here("report", tmp_path / "e")
     assert "the plan's bound of 100" in " ".join(report.stdout.split()), report.stdout
@@ -202,7 +202,7 @@ def test_an_interrupt_removes_the_file(home: Home, tmp_path: Path) -> None:
 
 
 def test_phases_of_bonnie_plus_plus_are_timed_from_what_it_says() -> None:
-    # Each message comes once the one before it was read, because each look at the clock advances it by a second.
+    # Each message is written once the previous one was read, because each reading of the clock advances it by a second.
     reads, writes = os.pipe()
     said = [b"Using uid:0, gid:0.\nWriting intelligently...", b"done\nRewriting...", b"do", b"ne\n"]
     said += [b"Reading intelligently...done\n", b"start 'em...done\n"]
@@ -225,7 +225,7 @@ def test_phases_of_bonnie_plus_plus_are_timed_from_what_it_says() -> None:
 
 @pytest.mark.skipif(bench.missing(), reason="bonnie++ is not installed")
 def test_a_run_of_the_bench_has_each_phase_of_the_peer_and_its_cpu_time(tmp_path: Path) -> None:
-    # The file is so small that the peer itself gives no figure.
+    # The peer reports no figure for so small a file.
     effort = Effort(rounds=1, patience_s=0, attempts=1)
     runs = bench.one_call(bench.peer(tmp_path, 16), cpus(), effort, size_mib=16)
     assert sorted(run.case for run in runs) == ["bonnie-read", "bonnie-rewrite", "bonnie-write"]
@@ -235,7 +235,7 @@ def test_a_run_of_the_bench_has_each_phase_of_the_peer_and_its_cpu_time(tmp_path
 
 
 def test_a_run_of_the_bench_has_each_phase_of_ours(tmp_path: Path) -> None:
-    # The peer gives no figure for a file of this size.
+    # The peer reports no figure for a file of this size.
     effort = Effort(rounds=1, patience_s=0, attempts=1)
     runs = bench.one_call(bench.ours(tmp_path, 2), cpus(), effort, size_mib=2)
     assert {run.case for run in runs} == {"bonnie-rewrite", "bonnie-write", "bonnie-read"}
@@ -347,7 +347,7 @@ def test_a_server_that_ends_in_a_later_phase_is_told_with_the_phase(
 
 @pytest.mark.parametrize("protocol", ["smb", "nfs3", "nfs4"])
 def test_a_server_that_hangs_is_reported_after_the_timeout(protocol: str) -> None:
-    # The job itself may take a day.
+    # The job's own limit is a day.
     if protocol == "smb":
         smb = start_smb(user="dyno", password="secret", fault="stall")
         url = f"smb://127.0.0.1:{smb.port}/"
@@ -382,7 +382,7 @@ def test_a_signal_ends_it_although_the_server_hangs_and_what_is_left_is_named(
         port = json.loads(server.stdout.readline())["port"]
         url = f"nfs://127.0.0.1:{port}/volume1?vers={version}&nfsport={port}&mountport={port}"
         with home.started("bonnie", "-d", url, "-s", "2000", "--seeks", "1") as tool:
-            # The line of a phase precedes the creation of its file.
+            # The line of a phase is printed before its file is created.
             wait_until(has_written, tool)
             server.send_signal(signal.SIGSTOP)
             tool.send_signal(signal.SIGTERM)

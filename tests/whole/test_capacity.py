@@ -372,7 +372,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
     assert {holds(record, objective) for record in records} == {True, False}
     assert not any(holds(record, objective) for record in records if (record.rate_per_s or 0) > 200)
     assert {note.state for note in notes.values()} == {"done"}
-    # A search that is complete is not begun again.
+    # A complete search is not repeated.
     again = home.here("resume", folder)
     assert again.returncode == 0, again.stderr
     with Experiment.open(folder) as kept:

@@ -1,4 +1,4 @@
-"""The check before load asks as the load does, as rarely as possible, and stops only what can never work."""
+"""The check before load sends the load's own requests, as few as possible, and stops only what can never work."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def failing_first(failures: int) -> Iterator[int]:
 
 def test_a_bad_answer_in_the_check_is_a_warning_if_another_is_right(home: Home) -> None:
     with failing_first(1 + 2) as port:
-        # The check before the runs meets the first failure; those of the run meet two.
+        # The check before the runs gets the first failure; the checks of the run get two.
         done = home.here("load", f"http://127.0.0.1:{port}/", *SHORT)
     assert done.returncode == 0, done.stderr
     assert "No request failed" in done.stdout
@@ -231,7 +231,7 @@ def test_five_wrong_answers_of_five_stop_a_run_before_the_load(home: Home, tmp_p
     assert done.returncode == 1 and "status 500 (5 of 5 requests)" in done.stderr, done.stderr
     moments = [float(line[0]) for line in lines(tmp_path)]
     assert len(moments) == 5
-    # One may be late and the next in time, so their distance may be shorter than the pause.
+    # One request may be late and the next on time, so their distance may be shorter than the pause.
     assert moments[-1] - moments[0] >= 4 * 0.19
 
 

@@ -1,4 +1,4 @@
-"""Bodies in a content coding that the load asks for: a sample is decoded, and a broken one is an error."""
+"""Bodies in a content coding that the load accepts: a sample is decoded, and a broken body is an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("short_windows")
 SHORT = ("--clients", "2", "--length", "0.5s")
 TEXT = b"<p>Each answer is checked. " * 400
 MOST_DECODED = 2 * 51
-"""In half a second: one in 10 ms, of each of at most two threads that make the load. Nobody looks at the others."""
+"""Most bodies decoded in half a second: one per 10 ms for each of at most two generator threads."""
 SMALL_BR = b"\x0b\x02\x80hello\x03"
 """`hello` (RFC 7932)."""
 
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Home:
 def answering(coding: str, *bodies: bytes) -> Iterator[str]:
     """Yield the URL of a server whose bodies have the right length.
 
-    It answers with the first body while one connection is open, and with the last while there are more.
+    It sends the first body while one connection is open, and the last while more are open.
     """
     opened: set[Any] = set()
 
@@ -101,7 +101,7 @@ def counts_of(record: LevelRecord) -> dict[str, int]:
 
 @contextmanager
 def live(server: str, at: Path) -> Iterator[str]:
-    """Yield the URL of a document that a server codes."""
+    """Yield the URL of a document that a server compresses."""
     (at / "text.html").write_bytes(TEXT)
     if server == "nginx":
         settings = f"gzip on; server {{ listen 127.0.0.1:{{port}}; root {at}; }}"

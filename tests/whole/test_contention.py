@@ -62,7 +62,7 @@ def calls(result: dict[str, Any], call: str) -> dict[str, int]:
 
 
 def updates(file: Path) -> int:
-    """Return how often blocks of a shared file were written since it was made, by their version numbers."""
+    """Return the number of writes of a shared file's blocks since its creation, by their version numbers."""
     content = file.read_bytes()
     assert len(content) == BLOCKS * BLOCK_BYTES
     heads = (content[place : place + 24] for place in range(0, len(content), BLOCK_BYTES))
@@ -72,7 +72,7 @@ def updates(file: Path) -> int:
 
 
 def check_whole(result: dict[str, Any]) -> None:
-    """Check that nobody failed, every block that was read was checked, and clients competed for locks."""
+    """Check that no client failed, every block that was read was checked, and clients competed for locks."""
     assert result["errors"] == []
     counts = {row["operation"]: row["count"] for row in result["by_operation"]}
     assert counts["write"] > 0 and counts["read"] > counts["write"]
@@ -142,7 +142,7 @@ def test_the_reference_server_takes_leases_back_and_loses_nothing() -> None:
 def test_a_version_that_is_old_or_torn_is_an_error(
     tmp_path: Path, damage: Callable[[bytes, bytes], bytes], fault: str
 ) -> None:
-    # All of the first block, or half of it, gets its first version back while no client holds the file open.
+    # The first block, or half of it, is reset to its first version while no client has the file open.
     to = directory_target(f"file://{tmp_path}")
     workspaces = _native.Workspaces()
 
@@ -156,7 +156,7 @@ def test_a_version_that_is_old_or_torn_is_an_error(
     while (now := shared.read_bytes()) == made:
         short_level(100)
     reading = started(to, {"blocks": 1, "writes_percent": 0}, workspaces, length_s=600.0)
-    # By now at least one client has read the block: of those that have not, only one can be further than its open.
+    # By now at least one client has read the block, because only one of the others can be past its open.
     wait_until(lambda: reading.snapshot()["operations"] > 10, "a read")
     with shared.open("r+b") as file:
         file.write(damage(made, now))

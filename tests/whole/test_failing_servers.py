@@ -1,4 +1,4 @@
-"""A server that refuses most requests, or is away for a while: the answer says so, and does not blame the generator."""
+"""Servers that refuse most requests, or are away for a while: the report says so, without blaming the generator."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def is_memory(path: str) -> bool:
 
 
 FLUSHING_S = 2.0
-"""A level of so long has flushes on a busy machine, too."""
+"""Length of a level that has flushes even on a busy machine."""
 
 
 def created(folder: Path, servers: list[ServerPlan], clients: list[int], length_s: float = 0.6) -> Path:
@@ -67,7 +67,7 @@ def flushed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def outcome(experiment: Experiment, configuration: str) -> str:
-    """Return the report's statement on what a flush did on a configuration."""
+    """Return the report's statement on the effect of a flush on a configuration."""
     source = source_of(experiment)
     return str(outcomes(promises(source, source.records))[configuration])
 
@@ -124,7 +124,7 @@ def test_files_in_memory_are_called_that_at_the_head(tmp_path: Path) -> None:
         servers = [ServerPlan(server="samba", settings=settings, factors={"file_system": ["none", "ext4"]})]
         folder = created(tmp_path / "e", servers, [2])
         assert carried_out(folder, listener), listener.failures
-    # `test_report_durability.py` checks what the page says of the flushes.
+    # `test_report_durability.py` checks what the page says about the flushes.
     said = [
         warning
         for warning in build(Experiment.open(folder)).warnings

@@ -36,7 +36,7 @@ LEAST_WORKSPACE_BYTES = 15 << 20
 SMALL_CLIENTS = 2
 SMALL_DISK_BYTES = (SMALL_CLIENTS + 1) * (LEAST_WORKSPACE_BYTES + (4 << 20))
 COUNTING = ("samba", "reference-nfs", "reference-smb")
-"""Those that tell their counts; Ganesha tells nobody here."""
+"""Servers that report their counts; Ganesha doesn't here."""
 SERVERS = [
     ServerPlan(server="reference-nfs", settings={"network": "loopback", "volumes": 2}),
     ServerPlan(server="reference-smb", node="s", settings={"network": "loopback", "volumes": 2}),
@@ -59,7 +59,7 @@ ELSEWHERE = [
         if DRIVERS[server].installed()
     ),
 ]
-"""On an address that hosts of a testbed reach."""
+"""Servers on an address that the hosts of a testbed can reach."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 
 SEEN = {"length_s": 4.0, "think_time_s": 0.02}
-"""Of a level that a controller sees in progress: its nodes tell it of each 1.2 s, and at the end."""
+"""A level that a controller sees in progress: its nodes report every 1.2 s, and at the end."""
 
 
 def suite(clients: list[int], length_s: float = 0.6, think_time_s: float = 0.0) -> Suite:
@@ -93,7 +93,7 @@ def planned(folder: Path, fleet: Path, servers: list[ServerPlan], clients: list[
 
 
 def counted_alike(note: RunNote, server: str) -> bool:
-    """Return whether the server counted the requests that its clients made, or counts none."""
+    """Return whether the server counted as many requests as its clients sent, or counts none."""
     if server not in COUNTING:
         return note.requests_by_server_count is None
     return note.requests_by_server_count == note.requests_answered is not None
@@ -204,7 +204,7 @@ def small_disk() -> Iterator[Path]:
 
 
 def filled(place: Path) -> None:
-    """Use up the remaining space."""
+    """Fill the remaining space."""
     with (place / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(bytes(1 << 16)):
             pass

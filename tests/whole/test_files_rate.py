@@ -1,4 +1,4 @@
-"""The rate limit holds for every request to a file server: look, log-ons, preparation, load and removal."""
+"""The rate limit applies to every request to a file server: look, log-ons, preparation, load and removal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("short_windows")
 
 @contextmanager
 def noting(protocol: str) -> Iterator[tuple[str, list[float]]]:
-    """Run a file server behind a proxy. Yields its URL, and when each request came."""
+    """Run a file server behind a proxy. Yield its URL and the arrival time of each request."""
     server = start_smb() if protocol == SMB else start_nfs()
     try:
         requests_of = smb_requests if protocol == SMB else nfs_requests
@@ -58,11 +58,11 @@ def noting(protocol: str) -> Iterator[tuple[str, list[float]]]:
 
 
 def assert_bound(came: list[float]) -> None:
-    """Check that successive requests always took at least half of the time that the rate says."""
+    """Check that any successive requests took at least half of the time that the rate implies."""
     assert len(came) > 2 * SPAN
     moments = sorted(came)
     spans_s = [later - earlier for earlier, later in zip(moments, moments[SPAN:], strict=False)]
-    # The proxy may note some late; without a bound, all come within milliseconds.
+    # The proxy may record some late; without a bound, all arrive within milliseconds.
     assert min(spans_s) > 0.5 * SPAN / RATE, spans_s
     assert moments[-1] - moments[0] > 0.9 * (len(moments) - SPAN) / RATE
 

@@ -1,4 +1,4 @@
-"""Real loads that the generator slows down: every load level detects it by itself."""
+"""Real loads that the generator slows down, which every load level detects by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CPU = min(os.sched_getaffinity(0))
 SPIN = f"import os\nos.sched_setaffinity(0, [{CPU}])\nprint(flush=True)\nwhile True: pass"
 
 
-# A process that waits for this one waits for whole time slices: a fair scheduler would prefer a generator that sleeps.
+# By its real-time policy, others wait for whole slices; a fair scheduler would prefer a generator that sleeps.
 FIRST = f"""import os, time
 os.sched_setaffinity(0, [{CPU}])
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -96,12 +96,12 @@ def test_a_generator_that_another_process_starves_is_marked_though_it_uses_littl
 
 
 def marks(result: dict[str, Any]) -> frozenset[Mark]:
-    """Return the marks that come from the generator itself, without the server's CPU."""
+    """Return the marks due to the generator itself, without the server's CPU."""
     return generator_marks(hidden_speed(waiting(result), None))
 
 
 def test_two_engine_threads_on_one_cpu_are_seen_to_hold_each_other_up() -> None:
-    # A plan may not say so, but the engine can. A millisecond of work per request leaves no doubt.
+    # Plans can't request this, but the engine allows it. A millisecond of work per request is unmistakable.
     result = measured(threads=2, added_cpu_ns=MS)
     assert result["generator_threads"] == 2
     assert machine_marks(None, run_delay_share(result)) == {Mark.NOISY}

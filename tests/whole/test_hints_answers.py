@@ -1,4 +1,4 @@
-"""What is said of a web server's answers whose header, request or empty body explains more than the status."""
+"""Messages about a web server's answers whose header, request or empty body explains more than the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of certificates: their chain, purpose and dates, those of clients, and sessions that are not kept."""
+"""Messages about certificates: chain, purpose, dates, client certificates, and sessions that are not kept."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def told(home: Home, port: int, authority: Path) -> str:
 
 @pytest.fixture(scope="module")
 def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with an authority, one that it signed, and certificates that the second signed."""
+    """Create a folder with an authority, a second one that it signed, and certificates that the second one signed."""
     skip_unless_installed("openssl")
     at = tmp_path_factory.mktemp("chained")
     (at / "extensions").write_text(CHAIN)
@@ -232,7 +232,7 @@ FORMS = {
     "p7c": ("crl2pkcs7 -nocrl -certfile outer.pem -outform der", "pkcs7 -inform der -print_certs"),
     "trusted": ("x509 -trustout -in outer.pem", "x509"),
 }
-"""Other forms of a certificate than PEM: the commands that make one, and that convert it."""
+"""Certificate formats other than PEM: the commands that create one, and that convert it."""
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,4 @@
-"""What is said of a web server that ends connections, knows another host, or speaks no TLS: real servers."""
+"""Messages about real web servers that end connections, serve another host, or speak no TLS."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ server { listen 127.0.0.1:{port} ssl default_server; return 200 "hello"; }
 
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with an authority and a server's certificate."""
+    """Create a folder with an authority and a server's certificate."""
     at = tmp_path_factory.mktemp("certified")
     authority = Authority()
     (at / "ca.pem").write_text(authority.pem)
@@ -89,7 +89,7 @@ def test_a_post_that_meets_the_keep_alive_timeout_is_told_as_such(home: Home) ->
 
 @contextmanager
 def closing_after_one() -> Iterator[int]:
-    """Run a server that answers the first request on a connection, and closes it when the second comes."""
+    """Run a server that answers the first request on a connection, and closes it when the second arrives."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer(connection: socket.socket) -> None:

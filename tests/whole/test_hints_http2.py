@@ -1,4 +1,4 @@
-"""What is said of a web server that answers wrongly over HTTP/2, and of redirects: as over HTTP/1.1."""
+"""Messages about wrong answers and redirects over HTTP/2, which equal those over HTTP/1.1."""
 
 from __future__ import annotations
 

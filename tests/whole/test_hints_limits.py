@@ -1,4 +1,4 @@
-"""What is said of servers that take fewer connections than a load level has clients: real servers with limits."""
+"""Messages about real servers that accept fewer connections than a load level has clients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ settings = { %s }
 
 
 def planned(at: Path, url: str, settings: str, suite: str) -> Path:
-    """Return a plan with one server of the user's and this suite."""
+    """Return a plan with one user's server and this suite."""
     (at / "suite.toml").write_text(suite)
     (at / "plan.toml").write_text(PLAN % (url, settings))
     return at / "plan.toml"

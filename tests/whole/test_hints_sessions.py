@@ -1,4 +1,4 @@
-"""What is said of a session's step that a web server refuses, and of headers that are longer than it takes."""
+"""Messages about a session's step that a web server refuses, and about headers that are too long for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_size_of_a_steps_headers_is_told_where_the_server_takes_less(
     assert (size in said) is (bytes_sent > 1000), said
     named = bytes_sent > (1000 if not version else 4000)
     assert ("large_client_header_buffers" in said) is named, said
-    # Over HTTP/2 the server ends the connection in place of an answer.
+    # Over HTTP/2 the server ends the connection instead of answering.
     assert ("name it in the step: status = [...]" in said) is (not version or bytes_sent < 1000), said
 
 

@@ -1,4 +1,4 @@
-"""What is said of a web server that answers wrongly or not at all: each row of the table, with a real server."""
+"""Messages about web servers that answer wrongly or not at all: each row of the table, with a real server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ server { listen 127.0.0.1:{port} ssl default_server; %s location / { return 200 
 
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with an authority, a server's certificate, and two self-signed client certificates."""
+    """Create a folder with an authority, a server's certificate, and two self-signed client certificates."""
     at = tmp_path_factory.mktemp("certified")
     authority = Authority()
     (at / "ca.pem").write_text(authority.pem)

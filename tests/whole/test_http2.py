@@ -1,4 +1,4 @@
-"""HTTP/2: servers count what our client counts, and other clients understand what our server says.
+"""HTTP/2: our client's counts equal the servers', and other clients understand our server.
 
 Against nginx, Apache and lighttpd, curl and nghttp. Hostile servers are in the tests of the data plane.
 """

@@ -1,4 +1,4 @@
-"""What is counted is what happened: compared with servers' own counts, and with faults that are known beforehand."""
+"""Counts are correct, compared with servers' own counts and with faults that are known beforehand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL_IN_TIME: dict[str, Any] = {
 }
 TREE, URL = "webbench-static", "url"
 OK = None
-# The name of each fault of the reference server, and whose fault it is; OK if the answer is right.
+# The side and the names of the error that each fault of the reference server causes; OK if the answer is right.
 EXPECTED: dict[str, tuple[str, set[str]] | None] = {
     "delay=5ms": OK,
     "random-delay=5ms": OK,
@@ -134,7 +134,7 @@ def test_what_the_server_delays_no_percentile_hides() -> None:
     assert found == sorted(found)
     assert times.min >= 20e6 and found[0] >= 20e6
     assert times.mean >= 20e6
-    # There are six request streams; each has at most as many answers as fit into the window in sequence.
+    # Each of six request streams has at most as many answers as fit into the window in sequence.
     assert 0 < result["operations"] <= 6 * (result["window_s"] / 0.020 + 1)
     assert result["bytes_read"] == 1000 * result["operations"]
 
@@ -148,7 +148,7 @@ def test_a_fault_is_counted_once_with_its_name_and_side(fault: str) -> None:
     expected = EXPECTED[fault]
     assert expected is not None
     side, names = expected
-    # The timeout is short only where it is the fault.
+    # The timeout is short only if it is the expected fault.
     is_late = "response_timeout" in names
     # The level ends once all clients have left, however long that takes. Late answers are errors within the window
     # only.
@@ -191,7 +191,7 @@ def test_clients_that_stay_have_each_of_their_errors_counted() -> None:
 
 
 def test_what_the_window_closes_upon_is_counted_apart_and_followed_to_its_end() -> None:
-    # Eight answers take longer than the window: its figures have none of them, and all are followed to their end.
+    # Eight answers take longer than the window: no figure contains them, but all are awaited.
     server = start_http(body_bytes=100, fault="delay=700ms")
     try:
         target = http_target(f"http://127.0.0.1:{server.port}/")

@@ -1,4 +1,4 @@
-"""The page on users' own load files: its plan and the files that it names run as printed."""
+"""The page on users' own load files: its plan and its files run as printed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_example_of_the_page_runs_and_every_operation_of_a_pass_succeeds(
 ) -> None:
     shutil.copytree(LINES.parent, tmp_path / "plans" / "load-files")
     suite = tmp_path / "plans" / "load-files" / "reports-suite.toml"
-    # The file is where the suite says if `dyno` starts at the top; a test's own home is another place.
+    # The suite's path is relative to the checkout, but the test runs in another directory.
     text = suite.read_text().replace('"plans/', f'"{tmp_path}/plans/')
     suite.write_text(text)
     page = PAGE.read_text()

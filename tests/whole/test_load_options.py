@@ -1,4 +1,4 @@
-"""Options of `dyno load` that users of other tools expect; nginx's log shows what goes over the wire."""
+"""Options of `dyno load` that users of other tools expect; nginx's log shows the requests."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_clients_that_think_start_apart(home: Home, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     [record] = Experiment.open(tmp_path / "e").levels()
     by_second = [row.operations for row in record.by_second[:4]]
-    # In lockstep, all 200 would send in the first moment of each second, and never between.
+    # In lockstep, all 200 would send only at the beginning of each second.
     assert all(150 <= operations <= 250 for operations in by_second), by_second
 
 

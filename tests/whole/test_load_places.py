@@ -1,6 +1,6 @@
 """Where `dyno load` connects (a Unix socket, another address), pipelined requests, and its result as JSON.
 
-Against nginx, whose own log shows what came.
+Against nginx, whose own log shows the requests that arrived.
 """
 
 from __future__ import annotations
@@ -303,9 +303,9 @@ def test_a_name_of_loopback_is_loaded_wherever_the_server_listens(home: Home, he
 
 @contextmanager
 def alone(here: str, other: str) -> Iterator[ThreadingHTTPServer]:
-    """Open a server whose port nobody can use on the other loopback address while the server is open.
+    """Yield a server whose port no other process can use on the other loopback address.
 
-    Servers of other tests may have the same port there, and a name of loopback then means them as well.
+    Otherwise another test's server could have the same port there, and a loopback name would also mean that server.
     """
 
     class There(ThreadingHTTPServer):

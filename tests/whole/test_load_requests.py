@@ -1,4 +1,4 @@
-"""`dyno load` as the tool for any request: it sends what was asked for, and counts what was defined as right."""
+"""`dyno load` with any request: it sends what was specified, and counts what was defined as right."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_paths_of_a_file_are_asked_for_by_weight_and_counted_by_themselves(
 
 def test_https_is_loaded_with_an_authority_of_ones_own_or_anybodys_word(home: Home, tmp_path: Path) -> None:
     authority = _native.Authority()
-    # A bundle names its authorities in any encoding, as curl's does.
+    # A bundle's comments may have any encoding, as in curl's.
     (tmp_path / "ca.pem").write_text(
         f"F\u0151tan\u00fas\u00edtv\u00e1ny\n===\n{authority.pem}", encoding="utf-8"
     )

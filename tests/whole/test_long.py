@@ -21,7 +21,7 @@ from support.places import ROOT
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 SCALE = "0.34"
-"""The least at which a window of each plan is long enough to be one."""
+"""Smallest scale at which the windows of all plans are long enough."""
 CLIENTS = 1000
 PLANS = sorted(
     path.stem for path in (ROOT / "plans").glob("*.toml") if path.stem.startswith(("quick-", "demo-"))

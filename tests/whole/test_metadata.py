@@ -30,7 +30,7 @@ def mixed(to: _native.Target, files: dict[str, Any] | None = None, **shape: Any)
 
 
 def check_whole(result: dict[str, Any], clients: int = 2, file_bytes: int = 100) -> None:
-    """Check that nobody failed, all phases were done, and every byte that was read was compared."""
+    """Check that no client failed, all phases were done, and every byte that was read was compared."""
     assert result["errors"] == []
     assert result["clients_participating"] == result["clients_planned"] == clients
     found = counts(result)
@@ -190,7 +190,7 @@ def test_an_experiment_runs_from_plan_to_report(tmp_path: Path, clients: list[in
         assert record.errors == [] and record.operations > 0
         assert contradictions(record, None, closed=not rest) == []
         assert unaccounted(record) == 0
-    # Operations count, even if no byte is moved.
+    # The unit is operations, even if bytes are moved.
     assert made.results.terms.unit == "operations/s"
     for result in made.results.configurations:
         assert result.throughput is not None and result.throughput.peak.mean > 0

@@ -1,4 +1,4 @@
-"""A null protocol, kind of work and server go through plan, engine, records and report, which don't know them."""
+"""A null protocol, kind of work and server pass through plan, engine, records and report without changes to these."""
 
 from __future__ import annotations
 

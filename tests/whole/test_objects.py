@@ -163,13 +163,13 @@ def test_slow_down_is_an_error_of_that_name_and_nothing_is_sent_again(tmp_path: 
         created(folder, f"s3://127.0.0.1:{server.port}/volume1", clients=[2])
         carried_out(folder)
     [record] = Experiment.open(folder).levels()
-    # The response to HEAD has no code, so the first example may have the status alone.
+    # The response to HEAD has no code, so the first example may have only the status.
     assert any(row.fault == "slow_down" and "503" in row.example for row in record.errors), record.errors
     assert {row.side for row in record.errors} == {"server"}
 
 
 class Late:
-    """Carries out one change in five only after ten further requests, without an answer."""
+    """Carries out one change in five without an answer, after ten further requests."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -187,7 +187,7 @@ class Late:
                 self.changes = 0
             elif asked.method in ("PUT", "DELETE"):
                 self.changes += 1
-                # Nothing is held while 16 objects are put before the level, or after the removal has begun.
+                # No change is held while 16 objects are put before the level, or once the removal has begun.
                 if self.changes > 16 and self.changes % 5 == 0:
                     self.held.append((self.requests + 10, asked))
                     return None
@@ -347,7 +347,7 @@ def test_an_upload_whose_part_is_not_answered_in_time_is_aborted_at_once(home: H
             over.wait(300)
             return None
         if asked.method == "DELETE":
-            time.sleep(1)  # a slow server, as one that does not answer in time is
+            time.sleep(1)  # slow, like a server that does not answer in time
         return asked.passed_on()
 
     parts = ("--size", "6000000", "--part-bytes", "5242880", "--parts-in-flight", "1", "--objects", "2")

@@ -1,4 +1,4 @@
-"""Requests by our count and by the server's own, from the check before the load to the removal of the objects."""
+"""The generator's and the server's counts of requests, from the check before the load to the removal of the objects."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def test_in_a_level_the_server_has_served_each_operation_that_we_count_and_no_ot
     around = Counter(
         {
             "PutObject": CLIENTS * OBJECTS,
-            # Each client deletes the objects that it knows of, then looks for others; for uploads only if an object
-            # is as large as one. After the level, a user's server is asked whether it still answers: one list of
-            # both, and its versioning.
+            # Each client deletes the objects that it knows of, then looks for others; for uploads only if an object is
+            # as large as one. After the level, three requests check whether a user's server still answers: a list of
+            # objects, one of uploads, and one for the versioning.
             "DeleteObjects": CLIENTS,
             "ListObjects": CLIENTS + 1,
             "ListMultipartUploads": 1,
@@ -97,7 +97,7 @@ def test_in_a_level_the_server_has_served_each_operation_that_we_count_and_no_ot
 def test_the_runs_number_of_requests_is_the_servers_but_for_the_looks_around(tmp_path: Path) -> None:
     _, at_end, experiment = loaded(tmp_path / "e", {"get": 45, "put": 15, "head": 30, "delete": 10})
     [note] = experiment.run_notes().values()
-    # Lists of clients: one for each removal, that of the check before the load included. The other lists, and the
-    # questions for the versioning, ask whether the server answers, and what it has.
+    # Clients send one list for each removal, including that of the check before the load. All other lists and requests
+    # for the versioning check whether the server answers, and what it contains.
     looks = at_end["ListObjects"] - (CLIENTS + 1) + at_end["ListMultipartUploads"] + at_end["OfBuckets"]
     assert looks > 0 and note.requests_answered == at_end.total() - looks

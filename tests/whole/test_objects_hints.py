@@ -1,4 +1,4 @@
-"""What is said of a bucket that can't be loaded: the cause and what to try, with the real error of a real server."""
+"""Messages about a bucket that can't be loaded: cause and remedy, with real errors."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_prefix_may_have_any_letters(home: Home) -> None:
 
 
 def assert_unchanged(server: _native.ReferenceS3) -> None:
-    """Check that nobody ever asked the server to change anything."""
+    """Check that the server received no request for a change."""
     changes = {name: count for name, count in server.requests().items() if name.startswith(CHANGING)}
     assert not any(changes.values()), changes
 
@@ -200,14 +200,14 @@ DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied.</Message></Er
 
 
 def forbid_deletes(asked: Asked) -> Answer:
-    """Pass all requests on but those that delete, which are refused as S3 does."""
+    """Refuse deletions as S3 does, and pass on all other requests."""
     if asked.method == "DELETE" or "?delete" in asked.path:
         return 403, XML, DENIED
     return asked.passed_on()
 
 
 def of_service(asked: Asked) -> Answer:
-    """Answer as a server that takes the bucket in the host's name for a part of its own name."""
+    """Answer like a server that takes the bucket in the host name for a part of its own name."""
     if asked.path.startswith("/?"):
         return 200, XML, b"<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>"
     return 404, XML, b"<Error><Code>NoSuchBucket</Code></Error>"
@@ -249,7 +249,7 @@ def enabled(asked: Asked) -> Answer:
 
 
 def forbidden(asked: Asked) -> Answer:
-    """Refuse the question for the versioning."""
+    """Refuse the request for the versioning."""
     return (403, XML, DENIED) if asked.path.endswith("?versioning=") else asked.passed_on()
 
 
@@ -270,7 +270,7 @@ def test_a_bucket_with_versioning_is_warned_of_before_the_load(
 
 
 class Quota:
-    """Accepts some objects, and then refuses each as a server does whose bucket has a quota."""
+    """Accepts some objects, and then refuses each like a server whose bucket has a quota."""
 
     def __init__(self, code: str, status: int, objects: int) -> None:
         self.refusal = status, XML, f"<Error><Code>{code}</Code></Error>".encode()

@@ -1,4 +1,4 @@
-"""`--max-rate` holds for every request to a bucket: the look, the preparation, the load and the removal."""
+"""`--max-rate` applies to every request to a bucket: the look, the preparation, the load and the removal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def arrivals(home: Home, *options: str) -> list[tuple[float, str]]:
-    """Return when each request of a run arrived at a bucket without a key, and its method."""
+    """Return the arrival time and the method of each request of a run to a bucket without a key."""
     came: list[tuple[float, str]] = []
 
     def noted(asked: Asked) -> Answer:
@@ -45,10 +45,10 @@ def arrivals(home: Home, *options: str) -> list[tuple[float, str]]:
 
 
 def assert_bound(came: list[tuple[float, str]]) -> None:
-    """Check that requests took at least half of the time that the rate says, at the beginning, the end and between."""
+    """Check that requests took at least half of the time that the rate implies, also at the beginning and the end."""
     moments = [moment for moment, _ in came]
     for number in (*SPANS, len(moments)):
-        # The proxy may note one late; without a bound, all come within milliseconds.
+        # The proxy may record one late; without a bound, all arrive within milliseconds.
         for ends in ((0, number - 1), (-number, -1)):
             span_s = moments[ends[1]] - moments[ends[0]]
             assert span_s > 0.5 * (number - 1) / RATE, (number, ends, came)

@@ -1,4 +1,4 @@
-"""The removal of objects and unfinished uploads from a server that lists them in odd pages."""
+"""The removal of objects and unfinished uploads from a server that lists them with empty pages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def passed_on(asked: Asked, query: dict[str, str]) -> Answer:
 
 @contextmanager
 def loaded(folder: Path, pages: EmptyPages) -> Iterator[int]:
-    """Create an experiment on a bucket behind the pages, and yield the port of the bucket's server."""
+    """Create an experiment on a bucket behind `pages`, and yield the port of the bucket's server."""
     server = start_s3()
     try:
         with s3_proxy(server.port, pages.answered) as port:

@@ -102,7 +102,7 @@ def test_a_rate_above_what_the_server_can_do_is_called_so(
         server.stop()
     output = " ".join(done.stdout.split())
     crowded = "target at 1,000 requests/s: 2 connections can't carry more than" in output
-    # On a machine without CPU time for the generator, that is the limit.
+    # On a busy machine, the generator may be the limit.
     assert crowded or "target kept up with none of the offered rates" in output, output + done.stderr
     assert ("If requests then take longer, the server is the limit." in output) == crowded
     with Experiment.open(tmp_path / "e") as kept:
@@ -257,7 +257,7 @@ def test_an_arrival_that_is_in_no_count_is_a_contradiction() -> None:
 
 
 def test_requests_without_an_answer_count_alike_in_both_tables() -> None:
-    # With 1 % beyond every answer, the 99th percentile is just about to be theirs.
+    # With 1 % of requests above every answer, the 99th percentile is nearly one of them.
 
     def without_answers(level: LevelRecord) -> LevelRecord:
         count = level.operations // 50 if level.configuration == "apache" else 0
@@ -343,10 +343,10 @@ def test_a_server_keeps_up_where_what_came_ended_up_to_what_was_under_way() -> N
 
 def test_random_arrivals_may_leave_a_server_behind_by_chance_and_even_ones_may_not() -> None:
     kept_up = partial(rules.kept_up, dropped=0, connections=1)
-    # 42 requests are due in a window of 2 s at 21 requests/s. A few came just before its end.
+    # 42 requests are due in a window of 2 s at 21 requests/s. A few arrived just before its end.
     assert kept_up(42, 34, planned=42)
     assert not kept_up(42, 34, planned=None)
-    # 13 more came than planned, two standard deviations.
+    # 13 more arrived than planned, two standard deviations.
     assert kept_up(55, 42, planned=42)
     assert not kept_up(55, 42, planned=None)
     assert not kept_up(42, 28, planned=42)
@@ -354,7 +354,7 @@ def test_random_arrivals_may_leave_a_server_behind_by_chance_and_even_ones_may_n
 
 
 def ended(arrivals: NDArray[np.float64], service_s: float, window_s: float) -> tuple[int, int]:
-    """Return the requests that one connection ends in the window after a ramp as long, and those that arrived in it."""
+    """Return how many requests arrived, and how many ended on one connection, in a window after an equal ramp."""
     free_s, ends = 0.0, []
     for arrival_s in arrivals:
         free_s = max(free_s, arrival_s) + service_s

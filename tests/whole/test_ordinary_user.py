@@ -1,4 +1,4 @@
-"""`dyno` for users without root: web servers are measured in full, and what needs root says so."""
+"""`dyno` for users without root: web servers are measured in full, and features that need root say so."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root to become 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Make a directory of that user, with a Python that all may run and that finds the modules of this one."""
+    """Create a directory of that user, with a Python that all may run and that finds the modules of this one."""
     folder = Path("/tmp") / f"ordinary-{os.getpid()}"
     folder.mkdir(mode=0o755)
     try:

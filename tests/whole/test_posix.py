@@ -48,7 +48,7 @@ def test_the_disk_mix_on_a_directory_reads_what_it_wrote_and_leaves_what_was_the
 
 
 def test_every_client_has_a_thread_of_its_own(tmp_path: Path) -> None:
-    # There are more threads than CPUs: one that waits in a system call stops no other.
+    # With more threads than CPUs, a thread that waits in a system call must not stop others.
     result = mixed(target(tmp_path), clients=12, keep_workspace=False)
     assert whole(result)
     assert result["generator_threads"] == 12

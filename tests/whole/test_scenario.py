@@ -1,4 +1,4 @@
-"""Scenarios: a user's steps over a directory, NFS and SMB, what others see of them, and that nothing is left."""
+"""Scenarios: a user's steps over a directory, NFS and SMB, their effect for others, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def check_counts(found: dict[str, StepResult]) -> None:
     assert entries["make t"] == [DIRECTORIES + FILES]
     assert entries["ls a*"] == [3, 3] and entries["ls -l"] == [7, 7]
     assert entries["find t"] == [FILES + 2] * 2  # all but the topmost directory
-    assert entries["ls"] == [12, 12]  # an object beside each of five files
+    assert entries["ls"] == [12, 12]  # an object next to each of five files
     moved = {name: [one["bytes"] for one in each.passes] for name, each in found.items()}
     assert moved["make t"] == [FILES_OF_A * 5000] and moved["read t"] == [FILES_OF_A * 5000] * 2
     assert moved["build t"] == [FILES_OF_A * 5000 + FILES * 100] * 2

@@ -1,4 +1,4 @@
-"""Sessions: users who log in, with the application of the reference server and with its faults."""
+"""Sessions of users who log in, with the application of the reference server and with its faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def serving(fault: str | None = None, **options: Any) -> Iterator[_native.Refere
 
 
 def session_file(folder: Path) -> Path:
-    """Write the steps of the suite in the documentation as a file of steps."""
+    """Write the steps of the documentation's suite to a file."""
     text = SHOP.read_text()
     file = folder / "session.toml"
     file.write_text(text[text.index("[[documents.steps]]") :].replace("documents.steps", "steps"))
@@ -170,7 +170,7 @@ def test_a_server_that_answers_otherwise_is_told_by_its_kind(
 
 
 class SignUp(BaseHTTPRequestHandler):
-    """A server that takes each name once, and redirects with a whole URL."""
+    """A server that accepts each name once, and redirects with an absolute URL."""
 
     protocol_version = "HTTP/1.1"
     names: ClassVar[set[bytes]] = set()

@@ -13,7 +13,7 @@ from support.reference_servers import start_http
 
 FIRST_S, WINDOW_S = 1, 8
 FRESH_ANSWERS = 80
-"""Of 50 ms each: four seconds, or some more on a busy machine; the rest of the window is twice as slow."""
+"""Number of answers that take 50 ms each: four seconds, or longer on a busy machine; later ones take twice as long."""
 PATIENCE_S = 60.0
 
 

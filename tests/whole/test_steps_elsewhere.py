@@ -48,7 +48,7 @@ def inside(namespace: str, *arguments: str | Path) -> list[str]:
 
 @contextmanager
 def serving(namespace: str, home: Home) -> Iterator[None]:
-    """Run a server that looks like another machine's by its address, and consents to this user's load."""
+    """Run a server whose address looks like another machine's, and which consents to this user's load."""
     config = home.temporary / "config" / "serverdyno"
     config.mkdir(parents=True, exist_ok=True)
     (config / "token").write_text(f"{TOKEN}\n")
@@ -84,7 +84,7 @@ def test_bonnie_needs_bounds_elsewhere_and_keeps_them(namespace: str, home: Home
     phases = {phase["phase"]: phase for phase in json.loads(kept.stdout)["phases"]}
     assert sum(sum(phase["requests"].values()) for phase in phases.values()) >= 50
     for phase in phases.values():
-        # The first ones may have waited for their turns before.
+        # The first requests may have waited for their turns before.
         assert (sum(phase["requests"].values()) - 8) / phase["elapsed_s"] <= RATE, phase
 
 

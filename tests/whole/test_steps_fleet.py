@@ -121,7 +121,7 @@ def test_nodes_on_hosts_of_a_testbed_with_consent_of_the_servers_host_do_each_ph
         assert all(record.server_cpu_s is not None for record in own if record.state != "write")
         if run.configuration == "reference-nfs":
             continue
-        # Each level has the syncs of its own time.
+        # Each level has its own syncs.
         assert all(record.syncs_known for record in own if record.state != "write")
         calls = sum(row.count for record in own for row in record.syncs)
         of_run = notes[run.number].syncs_by_kernel

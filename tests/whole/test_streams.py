@@ -33,7 +33,7 @@ def mixed(to: _native.Target, *, files: dict[str, Any] | None = None, **shape: A
 
 
 def check_whole(result: dict[str, Any]) -> None:
-    """Check that nobody failed, both sides worked, and every block that was read was compared."""
+    """Check that no client failed, both sides worked, and every block that was read was compared."""
     assert result["errors"] == []
     assert result["clients_participating"] == result["clients_planned"]
     found = counts(result)
@@ -75,7 +75,7 @@ def test_blocks_of_wrong_content_are_errors(threads: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_server_that_is_started_anew_may_have_lost_what_was_not_flushed(threads: int) -> None:
-    # The verifier of NFS shows a restart: writers open their files again and go on, and readers lose nothing.
+    # NFS's write verifier shows a restart: writers reopen their files and continue, and readers lose nothing.
     with nfs() as (to, server):
         result = mixed(
             to, threads=threads, length_s=3.0, leave_after_errors=100, clients=4, meanwhile=server.restart
@@ -122,7 +122,7 @@ def test_blocks_that_come_at_a_rate_of_their_own_are_counted_to_the_operation(la
 
 
 def test_a_server_that_is_away_for_a_second_reads_as_a_second() -> None:
-    # A third of all requests wait for the server, the first one longest.
+    # A third of all requests wait for the server, the first one the longest.
     with nfs() as (to, server):
         result = mixed(
             to,

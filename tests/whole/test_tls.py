@@ -1,6 +1,6 @@
-"""TLS: what was negotiated is disclosed, and handshakes are those that the server counted.
+"""TLS: negotiated parameters are disclosed, and the counted handshakes equal the server's.
 
-Any fault in a handshake, a certificate or an end is counted under its own name. Against OpenSSL, nginx and our own
+Any fault in a handshake, a certificate or a close is counted under its own name. Against OpenSSL, nginx and our own
 server.
 """
 
@@ -44,7 +44,7 @@ ALL_IN_TIME: dict[str, Any] = {
 }
 LEAVING = {"leave_after_errors": 1, "length_s": 30.0, "ramp_down_s": 29.8}
 LATE = LEAVING | {"timeout_s": 0.2, "ramp_down_s": 28.5}
-"""What is late is an error within the window alone."""
+"""A late answer is an error only within the window."""
 KEYS = {"ecdsa-p256": "ECDSA P-256", "rsa-2048": "RSA 2048"}
 
 
@@ -440,7 +440,7 @@ def test_a_renegotiation_is_declined_and_told_where_the_server_gives_up(
             leave_after_errors=1,
         ).start()
         deadline = time.monotonic() + PATIENCE_S
-        # The request has come once s_server has printed it: only then can the session renegotiate.
+        # Once s_server has printed the request, the session can renegotiate.
         said = b""
         while b"GET / HTTP/1.1" not in said:
             assert time.monotonic() < deadline, said

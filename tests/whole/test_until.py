@@ -1,4 +1,4 @@
-"""Repeating until an experiment is precise enough, and before and after in one experiment, on tiny real loads."""
+"""Repetition until an experiment is precise enough, and before and after in one experiment, on tiny real loads."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_selftest_says_whether_the_machine_is_fit_and_keeps_its_noise_floor_if
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     done = home.here("selftest", "--scale", "0.1", "--repetitions", "2", "--into", tmp_path / "s", **state)
-    # The test is not about the machine's fitness.
+    # The test does not depend on the machine's fitness.
     assert done.returncode in (0, 1), done.stderr
     if (
         "too few complete runs" in done.stderr

@@ -1,4 +1,4 @@
-"""Letters outside ASCII in URLs and paths: every place that takes them sends the same bytes."""
+"""Letters outside ASCII in URLs and paths: every option and file that takes them sends the same bytes."""
 
 from __future__ import annotations
 

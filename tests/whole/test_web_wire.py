@@ -1,6 +1,6 @@
 """Packets as tshark reads them: every counted request is there, and nothing is malformed.
 
-TLS is decrypted with the keys that the load leaves where SSLKEYLOGFILE asks for them.
+TLS is decrypted with the keys that the load writes to SSLKEYLOGFILE.
 """
 
 from __future__ import annotations

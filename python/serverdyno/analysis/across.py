@@ -2,10 +2,10 @@
 
 An interval covers the noise within each experiment. It does not cover changes between two times: the machine's
 temperature, its neighbours, the placement of pages in memory. Such a shift moves every run of one experiment alike, so
-more repetitions make a false claim more probable (simulated with a shift of 2 %: 16 to 59 % of equal pairs differ).
-Therefore a comparison across experiments has a ratio with its interval but no verdict. If selftests at several times
+more repetitions make a false claim more probable (simulated with a shift of 2 %: in 16 to 59 % of equal pairs).
+Therefore a comparison across experiments has a ratio with its interval but no verdict. If self-tests at several times
 have measured the shift, a verdict is possible: its variance is added, with degrees of freedom for the number of times.
-(The range of the selftests would be no bound: after three times, the next one is outside in every second case.)
+(The range of the self-tests would be no bound: after three times, the next one is outside it in half of the cases.)
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ class Phase(TypedDict):
 
 
 def rates(phases: Iterable[Phase], size_bytes: int, seeks: int) -> dict[str, Rate]:
-    """Return the rate of each phase by its name."""
     found = {}
     for phase in phases:
         took = (max(phase["elapsed_s"], 1e-9), phase["user_s"] + phase["system_s"])
@@ -56,7 +55,7 @@ def rates(phases: Iterable[Phase], size_bytes: int, seeks: int) -> dict[str, Rat
 
 
 def text_row(machine: str, size_mib: int, rates: Mapping[str, Rate]) -> str:
-    """Return the line below `HEAD`. `rates` must have `SEQUENTIAL` and `seeks`."""
+    """Return the row of figures to print below `HEAD`. `rates` must have `SEQUENTIAL` and `seeks`."""
     columns = "".join(f"{int(rates[name].per_s):5d} {rates[name].cpu_percent:4.1f} " for name in SEQUENTIAL)
     seeks = rates["seeks"]
     return f"{machine:<8.8s} {size_mib:4d} {columns}{seeks.per_s:5.1f} {seeks.cpu_percent:4.1f}\n"

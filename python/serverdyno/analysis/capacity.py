@@ -28,7 +28,7 @@ import numpy as np
 from serverdyno.analysis.contrast import CONFIDENCE, FEWEST_REPETITIONS, of_one
 
 CHANCE = 0.03
-"""Share of trials that a burst of noise decides, in either direction."""
+"""Share of trials whose result is due to a burst of noise, in either direction."""
 STEEPNESS = np.geomspace(4.0, 256.0, 7)
 """Steepness of the logistic curve, in units of 1 / ln(rate).
 
@@ -42,7 +42,7 @@ LOOKS = 2
 STEPS = 8
 """Number of grid steps per unit of precision."""
 SURE = 0.99
-"""Required probability that the capacity is outside the range.
+"""Probability that the capacity is outside the range, at which the search ends.
 
 It is high, so that one trial decided by chance does not end the search.
 """
@@ -88,9 +88,9 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The capacity after some trials, as ln(rate).
+    """The posterior of ln(capacity) after some trials.
 
-    `below` and `above` are the probabilities that it is outside the range.
+    `below` and `above` are the probabilities that the capacity is below or above the range.
     """
 
     low: float
@@ -128,7 +128,6 @@ def _most_asked_for(within: Range, trials: Sequence[Trial]) -> int:
 
 
 def estimate(within: Range, trials: Sequence[Trial]) -> Estimate:
-    """Return the estimate from one or more trials."""
     known = _known(within, trials)
     failed = min((trial.rate_per_s for trial in trials if not trial.held), default=None)
     held = [trial.rate_per_s for trial in trials if failed is None or trial.rate_per_s < failed]
@@ -168,7 +167,7 @@ def _end(within: Range, trials: Sequence[Trial], known: _Known) -> End | None:
 
 
 def _known(within: Range, trials: Sequence[Trial]) -> _Known:
-    """Return the posterior of ln(capacity)."""
+    """Return the posterior after these trials."""
     first, last = log(within.lowest_per_s), log(within.highest_per_s)
     step = log1p(within.precision_percent / 100) / STEPS
     grid = np.arange(first - log(BEYOND), last + log(BEYOND) + step, step)

@@ -1,9 +1,8 @@
 """Decide whether two figures can be compared at all, regardless of their interval.
 
 An interval covers differences from run to run. It does not cover conditions that differ between the two sides.
-Examples: a server dropped its clients, another program took a CPU from one side, or the operations differed. Or only
-one side kept a promise, or the generator or the plan limited one side. Each of these shifts every run of one side
-alike.
+Examples: a server dropped clients; another program took CPU time from one side; the operations differed; only one side
+synced on each flush; the generator or the plan limited one side. Each of these shifts every run of one side alike.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from serverdyno.analysis.trust import generator_marks
 TOLERATED_SHARE = 0.01
 """Tolerated share of a level's clients that left, and of its operations that failed.
 
-The throughput of the others shifts by about this share, which is less than any claimed difference. A rule of thumb.
+The throughput of the other clients changes by about this share, which is less than any claimed difference. A rule of
+thumb.
 """
 MOST_SHARE = 0.10
 """Share of missing clients or failed operations above which the load differs so much that no difference can be
@@ -56,10 +56,10 @@ class Obstacle:
 class Conditions:
     """The conditions of one side at the levels from which a figure was read.
 
-    `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an
-    upper bound on the rise of the figure without other programs and the hypervisor; None if not known. `operations`
-    counts the successful operations of each class. `hidden_speed` is an upper bound on the rise of the figure
-    without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level.
+    `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an upper
+    bound on how much higher the figure would be without other programs and the hypervisor; None if not known.
+    `operations` counts the successful operations of each class. `hidden_speed` is an upper bound on how much higher it
+    would be without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Conditions:
 
 
 class Judged(Protocol):
-    """A difference, its interval, and the verdict of that interval only: an `Improvement`, or one load level."""
+    """A difference with its interval and the verdict of that interval alone, as in `Improvement` and `AtLevel`."""
 
     @property
     def verdict(self) -> Verdict:
@@ -204,9 +204,9 @@ def _noise(base: Conditions, other: Conditions, found: Judged) -> Sequence[Obsta
 def explained_share(taken_cpus: float, cpus: int, busy_share: float = 1.0) -> float:
     """Return the largest share by which a side could be faster with the CPU time that other programs took.
 
-    On a shared CPU, work takes cpus / (cpus - taken) times as long. That delays an answer only while it needs the
-    CPU, which is the share of time in which the CPU is busy (exactly so for one request at a time; otherwise this is
-    the worst case). `busy_share` is the share in which any program keeps the CPUs busy; 1: not known.
+    On a shared CPU, work takes cpus / (cpus - taken) times as long. That delays an answer only while it needs the CPU,
+    for the share of time in which the CPU is busy (exactly so for one request at a time; otherwise this is the worst
+    case). `busy_share` is the share of time in which any program keeps the CPUs busy; 1: not known.
     """
     if taken_cpus >= cpus:
         return math.inf

@@ -1,14 +1,14 @@
 """Compare all configurations of an experiment with one estimate of the noise and verdicts that hold together.
 
-**Noise.** The runs of three or more configurations say more about the noise than those of one pair, so all pairs
-share one pooled variance (`contrast.scatter`). This assumes that all configurations are equally noisy, which few
-repetitions can't test: with four equal ones of three runs each, the spreads differ more than threefold in half of all
+**Noise.** The runs of three or more configurations say more about the noise than those of one pair, so all pairs share
+one pooled variance (`contrast.scatter`). This assumes that all configurations are equally noisy, which few repetitions
+can't test: for four equal configurations with three runs each, the spreads differ more than threefold in half of all
 experiments. So each pair takes the larger of the pooled variance and its own. Each pair is judged by itself if the
 configurations didn't finish the same levels in the same repetitions.
 
 **Verdicts** on averages and peaks are corrected together: see `holm`. Claims of differences and claims of equivalence
 are corrected separately; otherwise every equivalence would make a false "faster" among the others more probable.
-`tests/support/simulations.py` measures how often such verdicts are wrong, and what they find.
+`tests/support/simulations.py` measures how often such verdicts are wrong, and which differences they find.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def pair_without_odd(
 ) -> tuple[tuple[Runs, Runs], Odd | None]:
     """Return the two sides of a pair without an outlying run, and that run.
 
-    `everyone` is the noise of all sides, in which an outlying run is sought; None if it is sought only in these two.
+    `everyone` is the noise of all sides, with which an outlying run is found; None: use the noise of these two.
     """
     base, other = (sides[place] for place in pair)
     if everyone is None:

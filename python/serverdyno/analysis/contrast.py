@@ -1,11 +1,11 @@
 """The logarithm of the ratio of two configurations (or of one figure), with its variance and t interval.
 
 The errors of a ratio are multiplicative, so logarithms are used: "twice" and "half" are equally far from no difference.
-Each run is one observation, because the runs were repeated.
+Each run is one observation, because runs, not levels, were repeated.
 
 **Runs in rounds.** Interleaved configurations run in alternating order: A B C, C B A. Two such rounds form a block, in
-which every configuration has the same mean place, so that a linear drift cancels. The noise is the residual of a mean
-per configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G.
+which every configuration has the same mean position, so that a linear drift cancels. The noise is the residual of a
+mean per configuration and a shift per block (randomised blocks with replication: G. E. P. Box, J. S. Hunter and W. G.
 Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 4). Pairs of single rounds would have fewer
 degrees of freedom, and would miss slow changes: the runs at the turn of two rounds are neighbours and resemble each
 other.
@@ -93,7 +93,7 @@ class Contrast:
 class Scatter:
     """The variance of a single run.
 
-    `odd` holds two indices: a configuration, and its outlying run, which the variance excludes. `odd_by` is the
+    `odd` contains two indices: a configuration, and its outlying run, which the variance excludes. `odd_by` is the
     logarithm of the ratio between that run and the value predicted from the other runs.
     """
 

@@ -12,12 +12,12 @@ noise:
 
 A finding must pass two thresholds. It must be large enough to matter: 5 % for a dip, 10 % beyond the trend for a drop
 (our choice). And its statistic must exceed a computed critical value: among 20,000 simulated curves, flat with normal
-noise in the same levels, repetitions and loads, 5 % exceed it, divided evenly among the three (Bonferroni). Flat is
-the worst case: if a curve rises or falls, noise alone makes fewer valleys.
+noise and with the same levels, repetitions and loads, 5 % exceed it, divided evenly among the three statistics
+(Bonferroni). Flat is the worst case: if a curve rises or falls, noise alone makes fewer valleys.
 
 **The noise** is the standard deviation of the log throughput after removal of the means of each run and each level
-(runs as blocks, as in `peak`), divided by the root of the number of runs. With fewer than three repetitions nothing is
-judged: the noise of a single run is unknown, and that of two is hardly known.
+(runs as blocks, as in `peak`), divided by the square root of the number of runs. With fewer than three repetitions
+nothing is judged: the noise of a single run is unknown, and that of two is hardly known.
 
 **False positives, measured**: the share of 2,000 curves over the 16 levels of 1 to 60 clients with any finding, with
 thresholds of 5 % and 10 %, for 3 and 5 repetitions. The bound holds for normal noise that is equal at all levels:

@@ -31,13 +31,13 @@ BORDER_MOST = 0.25
 Otherwise the tolerances could excuse all of a few flushes.
 """
 STRAY_SHARE = 0.01
-"""Syncs up to this share of the flushes may all be for something else, such as the server's own bookkeeping."""
+"""Share of the flushes up to which all syncs may be for something else, such as the server's own bookkeeping."""
 UNSTABLE = 2.0
-"""Ratio of the disk's own fsync times before and after the levels above which they count as different."""
+"""Ratio above which the disk's own fsync times before and after the levels count as different."""
 
 
 class SyncExtent(StrEnum):
-    """The verdict of the counts on a server's flushes. The counts don't show which sync was for which flush."""
+    """What the counts show about a server's flushes. They don't show which sync was for which flush."""
 
     EACH = "at least as many syncs as flushes at each load level, except at the start of its window"
     SYNCED = "at least as many syncs as flushes"
@@ -92,7 +92,7 @@ class Outcome:
 class InLevel:
     """Flushes and syncs in the window of one level.
 
-    `border` is the tolerance: the number of syncs that may be missing because they came before the window.
+    `border` is the tolerance: the number of syncs that may be missing because they preceded the window.
     """
 
     flushes: int
@@ -101,7 +101,6 @@ class InLevel:
 
     @property
     def missing(self) -> int:
-        """Return the number of flushes without a sync."""
         return max(0, self.flushes - self.syncs)
 
 
@@ -184,7 +183,7 @@ def border(flushes: int, clients: int, window_s: float) -> float:
 
 
 def together(seen: set[Outcome]) -> Outcome:
-    """Return the outcome of several runs. A run with an unknown medium counts as equal if the counts agree."""
+    """Return the outcome of several runs. Runs with an unknown medium are treated as equal if their counts agree."""
     cut = next((outcome.lost for outcome in seen if outcome.lost is not None), None)
     return replace(_by_counts({replace(outcome, lost=None) for outcome in seen}), lost=cut)
 

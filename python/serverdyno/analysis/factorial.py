@@ -1,10 +1,10 @@
 """Main effects of a complete factorial design: the effect of each factor, averaged over the levels of the others.
 
-Figures of runs are taken as logarithms, so that effects are ratios. A main effect is the mean over all cells with one
-level of a factor, less the mean over all cells with its first level. The interaction of two factors with two levels
-each is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter and W. G.
-Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is estimated by `contrast.scatter`.
-The claims are corrected together (`holm`).
+The figures of runs are compared as logarithms, so that effects are ratios. A main effect is the mean over all cells
+with one level of a factor, less the mean over all cells with its first level. The interaction of two factors with two
+levels each is half the difference of one factor's effect between the levels of the other (G. E. P. Box, J. S. Hunter
+and W. G. Hunter, Statistics for Experimenters, 2nd edition, Wiley 2005, chapter 5). The noise is estimated by
+`contrast.scatter`. The claims are corrected together (`holm`).
 
 An effect is claimed only if its cells are comparable (`comparability`): each pair of cells that differ in one factor
 is checked with the interval of the effect. A disturbance of one pair among several shifts their mean by less, so this
@@ -38,7 +38,7 @@ class Effect:
 
     `other` is the second factor of an interaction. `low_percent` and `high_percent` are the 95 % interval. `verdict`
     says whether the level is faster or slower by more than `minimum_percent`, corrected for all effects; it is never
-    equivalent. `obstacles` are the reasons why the cells are not comparable, with the largest of each kind.
+    equivalent. `obstacles` are the reasons why the cells are not comparable: the largest of each kind.
     `at_least`: only the faster cells were held back, so the true effect may be larger.
     """
 

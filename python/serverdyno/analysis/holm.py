@@ -9,7 +9,7 @@ weights).
 averages get 98 % of the 5 %, and peaks 2 %. Once all claims of one kind hold, the other kind gets the whole 5 %.
 
 Tukey's range is not used although it would be slightly less strict, because it requires independent runs. If runs
-resemble their predecessors, eight equal servers would differ in 6 to 7 % of experiments.
+resemble their predecessors, a difference between eight equal servers would be claimed in 6 to 7 % of experiments.
 
 Only the claims are corrected; intervals apply to single comparisons. That the direction of a claim is also right is
 proven only for independent comparisons (J. P. Shaffer, Control of Directional Errors with Stagewise Multiple Test
@@ -24,7 +24,7 @@ from serverdyno.analysis.threshold import LEVEL, PRIMARY_SHARE
 
 
 def holds(primary: Sequence[float], secondary: Sequence[float] = ()) -> tuple[list[bool], list[bool]]:
-    """Return which claims of each family hold, given their p-values, for both families together."""
+    """Return which claims of each family hold, given their p-values. Both families are corrected together."""
     families = (primary, secondary)
     held = ([False] * len(primary), [False] * len(secondary))
     while True:
@@ -43,7 +43,6 @@ def holds(primary: Sequence[float], secondary: Sequence[float] = ()) -> tuple[li
 
 
 def _levels(primary_open: int, secondary_open: int) -> tuple[float, float]:
-    """Return the significance level of each family."""
     if primary_open and secondary_open:
         return PRIMARY_SHARE * LEVEL, (1 - PRIMARY_SHARE) * LEVEL
     return LEVEL, LEVEL

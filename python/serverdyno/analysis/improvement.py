@@ -5,8 +5,8 @@ figures 2 and 14). The overall average is the primary figure, because none of it
 several noisy means is biased upward, and the more so the noisier it is: of two equal servers, the one with more
 scatter would win. So peaks are compared by cross-validation: see `peak`, also for the sources.
 
-The interval is the t interval of `contrast`, for at least two repetitions. It leaves out **an odd repetition**, which
-is reported: one run in twelve with 70 % of its speed would hide every slowdown of 5 %.
+The interval is the t interval of `contrast`, for at least two repetitions. It excludes **an odd repetition**, which the
+report names: one run in twelve at 70 % of the usual speed would hide every slowdown of 5 %.
 
 A **minimum effect** can be set: the smallest difference that matters, as the percentage by which the faster exceeds
 the slower. "Faster" and "slower" then mean that the whole interval lies beyond it (K. R. Murphy, B. Myors, Testing
@@ -15,8 +15,8 @@ Applied Psychology 84(2), 1999, doi:10.1037/0021-9010.84.2.234).
 
 **Equivalent** means that the whole interval lies within the plan's margin, on both sides (two one-sided tests: D. J.
 Schuirmann, A Comparison of the Two One-Sided Tests Procedure and the Power Approach, Journal of Pharmacokinetics and
-Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 % takes the 90 % interval; this one takes
-the 95 % interval that the reader sees, so that "equivalent" is wrong in at most 2.5 %. The bounds are symmetric on
+Biopharmaceutics 15(6), 1987, doi:10.1007/BF01068419). The usual test at 5 % takes the 90 % interval; this one takes the
+95 % interval that the reader sees, so that "equivalent" is wrong in at most 2.5 % of cases. The bounds are symmetric on
 the scale of ratios: within 25 % is from -20 % to +25 %. No self-test changes a margin; a noisy machine has wide
 intervals.
 
@@ -101,7 +101,7 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """The comparison of one figure: `base` and `other`.
+    """The comparison of one figure of two configurations, `base` and `other`.
 
     Peaks are cross-validated, and may lie below the highest mean.
 
@@ -113,10 +113,10 @@ class Improvement:
     compared levels, which both sides finished. `base_read_at` and `other_read_at` are the levels from which a side's
     figure was read; empty: no whole run. `minimum_percent` is the minimum effect of the verdict; `equivalence_percent`
     is the margin of equivalence, and 0 means never equivalent. `odd` is the run that all these figures exclude.
-    `p_value` is for the claim of a difference beyond the minimum effect; it is below 5 % exactly if this comparison by
-    itself claims one. `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None without
-    an interval. `among` is the number of claims in the experiment for which the verdict is corrected. `found_percent`
-    is the smallest improvement that the design detects in four of five experiments with this noise;
+    `p_value` is for the claim of a difference beyond the minimum effect; it is below 5 % if and only if this comparison
+    by itself claims one. `equivalence_p_value` is for the claim of no difference beyond the margin. Both are None
+    without an interval. `among` is the number of claims in the experiment for which the verdict is corrected.
+    `found_percent` is the smallest improvement that the design detects in four of five experiments with this noise;
     `repetitions_needed` is the number of repetitions that detect one of 5 % as often. None: no interval, or out of
     reach.
     """
@@ -168,7 +168,7 @@ NO_MARGINS = Margins()
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The runs of one configuration: `throughput[i]` is repetition `repetitions[i]`."""
+    """The runs of one configuration: `throughput[i]` belongs to repetition `repetitions[i]`."""
 
     repetitions: tuple[int, ...]
     throughput: Throughput
@@ -281,7 +281,6 @@ def _only(runs: Runs, repetitions: Sequence[int]) -> Runs:
 
 
 def _of_runs(runs: Throughput, figure: Metric) -> NDArray[np.float64]:
-    """Return the figure of each run."""
     return np.asarray(runs.mean(axis=1)) if figure is Metric.OVERALL_AVERAGE else peak.of_runs(runs)
 
 

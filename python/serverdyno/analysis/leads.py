@@ -1,6 +1,6 @@
 """Order the configurations of an experiment by proven differences, and find the unbeaten ones.
 
-Only final verdicts determine the order. A configuration that beats none and is not beaten has no place in it.
+Only final verdicts determine the order. A configuration that beats none and is not beaten is not ranked.
 """
 
 from __future__ import annotations

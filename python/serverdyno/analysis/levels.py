@@ -1,9 +1,9 @@
-"""Compare two configurations at equal load: a ratio with its interval at each load level, and which ones are proven.
+"""Compare two configurations at equal load: the ratio at each load level with its interval, and the proven differences.
 
-At one level each run is one observation of `contrast`. All levels of a pair estimate the noise together; a level
-takes the larger of that pooled variance and its own, as pairs do in `comparisons`. The claims of all levels and all
-pairs hold together by Holm's correction (`holm`), so that the largest of many gaps is not picked from noise. As for
-any other figure, a claim is made only if the two are comparable at that level (`comparability`).
+At one level each run is one observation of `contrast`. All levels of a pair estimate the noise together; a level takes
+the larger of that pooled variance and its own, as pairs do in `comparisons`. The claims of all levels and all pairs
+hold together by Holm's correction (`holm`), so that the largest of many gaps is not claimed because of noise. As for
+any other figure, a difference is claimed only if the two are comparable at that level (`comparability`).
 
 `improvement` compares averages over the levels, and peaks.
 """

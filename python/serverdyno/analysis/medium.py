@@ -1,9 +1,8 @@
 """The medium below a server's files, and the effect of its mount options on writes and syncs.
 
 The evidence consists of the mounts, the devices below them, and the time of the medium's own fsync. A trial also shows
-whether a write waits for a sync. This evidence does not show a device's protected cache, or single files that are
-marked synchronous. Nor does it show a disk that confirms a sync falsely after a plausible time. `durability.py` judges
-counts of syncs.
+whether a write waits for a sync. This evidence does not show a device's protected cache, single files that are marked
+synchronous, or a disk that falsely confirms a sync after a plausible time. `durability.py` judges counts of syncs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NO_BARRIER = {"nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"}
 """Options with which a sync leaves data in the device's own cache: ext4(5), btrfs(5), and the kernel's documentation
 of f2fs."""
 IGNORED = {("overlay", "volatile"), ("overlay", "fsync=volatile")}
-"""Options of overlays whose sync does nothing (Documentation/filesystems/overlayfs.rst: two names of one option)."""
+"""Overlay options with which a sync does nothing (Documentation/filesystems/overlayfs.rst: two names of one option)."""
 OF_SYNCS = re.compile(r"sync|volatile|barrier|flush")
 """Matches the names of options that may change the effect of a sync."""
 HARMLESS = {

@@ -18,13 +18,13 @@ figure."""
 TAIL_TIMES = 100
 """Ratio of p99.9 to p50 at which the tail counts as long."""
 IDLE_SHARE = 0.5
-"""Share of busy CPU time. If server and generator are both below it, something else limited the figure."""
+"""Share of CPU time. If server and generator are both busy for less, something else limited the figure."""
 DECISIVE_SHARE = 0.6
 """Share of the sum over the load levels at which a single level decides the average."""
 FEWEST_LEVELS = 3
-"""Minimum number of levels for this rule: of two levels, one always has half or more."""
+"""Minimum number of levels for `DECISIVE_SHARE`: one of two levels always has half or more."""
 OWN_QUEUE_SHARE = 0.5
-"""Share of the mean response time at which most of it counts as the generator's own queue."""
+"""Share of the mean response time, spent in the generator's own queue, above which a report mentions it."""
 CLOCK_SHARE = 0.01
 """Largest error of a node's clock, as a share of the window, at which its seconds still match those of others."""
 RESUMED_APART = 0.05

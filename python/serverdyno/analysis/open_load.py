@@ -39,8 +39,9 @@ SPREAD = 3.0
 def too_few_connections(busy: float, waited: float, service_ms: float, lighter_ms: float | None) -> bool:
     """Return whether the connections limit a server that did not keep up.
 
-    `busy`: their busy share; `waited`: share of the requests that waited for one. `service_ms`: time of a request on
-    its connection; `lighter_ms`: the same time at a load that the server kept up with; None if not known.
+    `busy`: busy share of the connections' time; `waited`: share of the requests that waited for a connection.
+    `service_ms`: time of a request on its connection; `lighter_ms`: the same time at a load that the server kept up
+    with; None if not known.
     """
     grown = lighter_ms is not None and service_ms > GROWN * lighter_ms
     return busy >= ALL_BUSY and waited >= ALL_BUSY and not grown

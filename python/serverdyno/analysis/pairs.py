@@ -19,16 +19,16 @@ from serverdyno.analysis.improvement import NO_MARGINS, Improvement, Margins, Me
 from serverdyno.analysis.trust import Mark
 
 MOST_PAIRWISE = 8
-"""Maximum number of configurations that are compared pairwise: eight make 28 pairs, which still fit a table."""
+"""Maximum number of configurations that are compared pairwise. Eight have 28 pairs, which still fit a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     """A configuration as a side of comparisons. Levels are given by their index.
 
-    `limits` are the marks of its levels that limit its figures. `parts_of_a_pass` are the levels with less than one
-    pass of the workload. `did` is the effect of a flush; None if nothing is flushed. `conditions` returns the
-    conditions of given levels.
+    `limits` are the marks of its levels that something other than the server limited. `parts_of_a_pass` are the levels
+    with less than one pass of the workload. `did` is the effect of a flush; None if nothing is flushed. `conditions`
+    returns the conditions of given levels.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Comparison:
 
 
 def pairs(sides: Sequence[Side]) -> list[Pair]:
-    """Return the pairs to compare. Those with the first configuration come first, in the order of the plan."""
+    """Return the pairs to compare, in the order of the plan; pairs with the first configuration are first."""
     if len(sides) <= MOST_PAIRWISE:
         return list(combinations(sides, 2))
     base, *others = sides

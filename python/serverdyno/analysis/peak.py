@@ -11,13 +11,13 @@ figure may lie slightly below the peak; if both halves choose the same level, it
 **Its error.** The values of a half are independent of the choice of their level. The two halves are not independent of
 each other, since each chose the other's level. With only the scatter of the values, up to 17 % of experiments would
 claim a difference between equal servers. So the noise of a level counts twice: where it is read, and where it helped to
-choose. This noise is estimated from the levels that can't be told from the peak; if there is only one such level,
-nothing was chosen. In 32 kinds of curves and noise, equal servers then differ in 0 to 5.5 % of experiments (2 to 10
-runs, 4,000 simulated experiments each). If all other runs chose the level of each run (leave-one-out), all values would
-depend on each other, and up to 22 % of experiments would claim a difference.
+choose. This noise is estimated from the levels that can't be distinguished from the peak; if there is only one such
+level, nothing was chosen. In 32 combinations of curve and noise, 0 to 5.5 % of experiments then claim a difference
+between equal servers (2 to 10 runs, 4,000 simulated experiments each). If all other runs chose the level of each run
+(leave-one-out), all values would depend on each other, and up to 22 % of experiments would claim a difference.
 
-**At which level.** The levels that can't be told from the peak are a subset selection: those whose mean is not below
-the highest other by more than d s sqrt(2 / n), with n runs (S. S. Gupta, On Some Multiple Decision (Selection and
+**At which level.** The levels that can't be distinguished from the peak are a subset selection: those whose mean is not
+below the highest other by more than d s sqrt(2 / n), with n runs (S. S. Gupta, On Some Multiple Decision (Selection and
 Ranking) Rules, Technometrics 7(2), 1965, doi:10.1080/00401706.1965.10490251). Here s is the standard deviation of the
 log throughput after removal of the means of each run and each level (runs as blocks). d is the one-sided critical value
 of Dunnett (A Multiple Comparison Procedure for Comparing Several Treatments with a Control, Journal of the American
@@ -48,8 +48,8 @@ class Peak:
     """The peak of one configuration, over the runs that finished every level that any run finished.
 
     `index` is the index of `highest_mean`. `value` is cross-validated; with one run, it is the highest figure. `low`
-    and `high` are its 95 % interval; None with one run. `candidates` are the indices of the levels that can't be told
-    from the peak, including its own; None: that can't be judged (one run, or a level without throughput).
+    and `high` are its 95 % interval; None with one run. `candidates` are the indices of the levels that can't be
+    distinguished from the peak, including its own; None: that can't be judged (one run, or a level without throughput).
     """
 
     index: int
@@ -88,7 +88,7 @@ def of_runs(runs: Throughput) -> NDArray[np.float64]:
 
 
 def chosen(runs: Throughput) -> NDArray[np.intp]:
-    """Return for each run the level with the highest mean of the other half of the runs; for one run, its highest."""
+    """Return each run's level: the highest mean of the other half of the runs; for a single run, its highest level."""
     if len(runs) == 1:
         return np.asarray(runs.argmax(axis=1))
     halves = [int(runs[start::2].mean(axis=0).argmax()) for start in (0, 1)]
@@ -111,9 +111,9 @@ def _with_choice(found: Contrast, *sides: Throughput) -> Contrast:
 
 
 def _choice_variance(runs: Throughput) -> float:
-    """Return the variance of one level in one run, among the levels that can't be told from the peak.
+    """Return the variance of one level in one run, among the candidates for the peak.
 
-    It is 0 if there is only one such level.
+    It is 0 if there is only one candidate.
     """
     positive = runs[:, (runs > 0).all(axis=0)]
     compete = candidates(positive) if positive.size else None
@@ -148,7 +148,7 @@ def critical_value(others: int, degrees_of_freedom: int, confidence: float = CON
 
 
 def candidates(runs: Throughput) -> NDArray[np.intp] | None:
-    """Return the levels that can't be told from the peak, given runs that finished every level; None: see `Peak`."""
+    """Return the levels that can't be distinguished from the peak, given complete runs; None: see `Peak`."""
     repetitions, levels = runs.shape
     if levels == 1:
         return np.array([0])

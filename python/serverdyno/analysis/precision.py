@@ -31,7 +31,7 @@ def is_enough(half_percent: float | None, wanted_percent: float, repetitions: in
 
 
 def of_comparisons(comparisons: Sequence[Comparison]) -> float | None:
-    """Return half of the widest interval of the overall average, in % of the ratio; None if there is no interval."""
+    """Return half the width of the overall average's widest interval, in % of the ratio; None without intervals."""
     halves = [
         half_percent(found.low_percent, found.high_percent)
         for comparison in comparisons
@@ -44,7 +44,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> float | None:
 
 
 def of_one_configuration(throughput: Throughput) -> float | None:
-    """Return half of the overall average's interval, in %; None with one run or with zeros.
+    """Return half the width of the overall average's interval, in %; None with one run or with zeros.
 
     `throughput` is repetitions x levels.
     """
@@ -56,7 +56,7 @@ def of_one_configuration(throughput: Throughput) -> float | None:
 
 
 def of_totals(totals: Sequence[Mapping[str, Times]], *, paired: bool) -> float | None:
-    """Return half of the widest interval, in %, of the ratio of two configurations' times, or of the mean of one.
+    """Return half the width, in %, of the widest interval of two configurations' time ratio, or of one's mean.
 
     `totals` gives the seconds of each suite by configuration. None: there is no interval yet.
     """
@@ -76,5 +76,5 @@ def of_totals(totals: Sequence[Mapping[str, Times]], *, paired: bool) -> float |
 
 
 def half_percent(low_percent: float, high_percent: float) -> float:
-    """Return half of an interval of improvements, in % of the ratio."""
+    """Return half the width of an interval of improvements, in % of the ratio."""
     return expm1((log1p(high_percent / 100) - log1p(low_percent / 100)) / 2) * 100

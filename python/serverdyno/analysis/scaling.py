@@ -1,19 +1,19 @@
-"""Scaling over processors (or any other resource that is added one by one): the gain of each one.
+"""Scaling over processors (or any other resource that is added one by one): the gain of each.
 
-**The table** gives, for each count, its throughput as a multiple of the smallest count's, its share of ideal scaling,
-and whether scaling was negative: less throughput than with fewer (as in eTesting Labs 2001, figures 7 and 8, where a
-second processor made a server slower).
+**The table** gives, for each number of processors, the throughput as a multiple of the smallest number's, the share of
+ideal scaling, and whether scaling was negative: less throughput than with fewer (as in eTesting Labs 2001, figures 7
+and 8, where a second processor made a server slower).
 
 **The law** is the Universal Scalability Law, X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)). lambda is the
-throughput of one, sigma the share of contention (serialised work), and kappa the share of coherency (exchange between
-each two processors); none is below 0 (N. J. Gunther, Guerrilla Capacity Planning, Springer 2007, chapters 4 to 6; A
-General Theory of Computational Scalability Based on Rational Functions, 2008, arXiv:0808.1431). It is fitted to the
-throughput by least squares, as Gunther and the R package `usl` do; lambda is free, so that a bad measurement of one
+throughput of one processor, sigma the share of contention (serialised work), and kappa the share of coherency (exchange
+between each pair of processors); none is below 0 (N. J. Gunther, Guerrilla Capacity Planning, Springer 2007, chapters 4
+to 6; A General Theory of Computational Scalability Based on Rational Functions, 2008, arXiv:0808.1431). It is fitted to
+the throughput by least squares, as Gunther and the R package `usl` do; lambda is free, so that a bad measurement of one
 processor doesn't spoil all others. If kappa is above 0, the throughput has its maximum at sqrt((1 - sigma) / kappa).
 
 **The intervals** are profile intervals: all values at which the best fit of the other parameters has a sum of squares
 that exceeds the least one by at most the factor 1 + t^2 / df (D. M. Bates, D. G. Watts, Nonlinear Regression Analysis
-and Its Applications, Wiley 1988, chapter 6). Unlike intervals from a standard error, they keep within the bounds and
+and Its Applications, Wiley 1988, chapter 6). Unlike intervals from a standard error, they stay within the bounds and
 can be asymmetric or open (None). They cover noise around the law, but not a wrong law.
 
 **Trust.** A law with three parameters fits nearly anything. With fewer than six counts it isn't fitted. A fit is *poor*

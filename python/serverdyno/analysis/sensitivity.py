@@ -2,8 +2,8 @@
 
 "No difference shown" says little without these two figures. They apply to a t test with a power of 80 % (through the
 noncentral t distribution: J. Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd edition, Lawrence
-Erlbaum 1988, chapter 2), with the measured noise. The significance level is the one of a claim while all other claims
-on the same figure are open. These figures help to plan the next experiment; for this one, the interval says more.
+Erlbaum 1988, chapter 2), with the measured noise. The significance level is that of a claim while all other claims on
+the same figure are open. These figures help to plan the next experiment; for this one, the interval says more.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 LEAST_MISSING = 10
-"""Number of completions expected during a gap, from which the gap is not due to chance.
+"""Number of completions expected during a gap, at which the gap is too long to be chance.
 
 In a Poisson process, one in 22,000 such intervals is empty. At 10 per second one empty second is a stall; at 4 per
 second, three in a row.

@@ -1,4 +1,4 @@
-"""Thresholds that a proven difference must exceed: the significance level of the tests, and the usual scatter.
+"""The significance level of the tests, margins as log ratios, and degrees of freedom.
 
 Plans use this module, so it imports neither numpy nor scipy.
 """

@@ -26,9 +26,9 @@ IDLE_CPU_SHARE = 0.05
 MOSTLY_WAITING = 0.5
 """Share of the clients' time spent waiting for the generator, above which nothing else can be called the limit."""
 THINKING_SHARE = 0.5
-"""Share of the clients' time at which their think time limits the throughput."""
+"""Share of think time in the clients' time from which it limits the throughput."""
 ALL_TIME = 0.9
-"""Share of the clients' time from which their think and response times account for all of it."""
+"""Share of think and response times in the clients' time from which they count as all of it."""
 BUSY_SHARE = 0.85
 """Busy share of the server's CPUs at which they limit it: queues grow with 1 / (1 - U)."""
 LEAST_SHOWN = 0.01
@@ -134,7 +134,7 @@ def waiting_share(
 def is_held_by_thinking(thinking: float, under_way: float) -> bool:
     """Return whether think times limit the clients, regardless of the generator's share of the response times.
 
-    `thinking`: the demanded think times as a share of the clients' time; `under_way`: the share of operations.
+    `thinking`: the demanded think times as a share of the clients' time; `under_way`: the share spent in operations.
     """
     return thinking >= THINKING_SHARE and thinking + under_way >= ALL_TIME
 
@@ -240,5 +240,5 @@ def machine_marks(taken: float | None, run_delay: float | None) -> frozenset[Mar
 
 
 def percentile_is_known(samples: int, quantile: float) -> bool:
-    """Return whether at least ten samples lie beyond the quantile; with fewer, single ones decide its value."""
+    """Return whether at least ten samples lie beyond the quantile; with fewer, single samples decide its value."""
     return samples * (1 - quantile) >= SAMPLES_BEYOND_PERCENTILE - 1e-9

@@ -58,12 +58,10 @@ class Feed:
             self._keep({"kind": "end", "report": report})
 
     def stage(self, text: str) -> None:
-        """Set the current stage."""
         self._set({"stage": text})
         self._inner.stage(text)
 
     def level_started(self, run: RunKey, level: Level, left_s: float) -> None:
-        """Set the load level that is running."""
         self._rate = PresentRate()
         self._set(
             {
@@ -79,7 +77,6 @@ class Feed:
         self._inner.level_started(run, level, left_s)
 
     def level_tick(self, snapshot: Snapshot) -> None:
-        """Update the state of the running level."""
         now = {
             "elapsed_s": snapshot["elapsed_s"],
             "prepared": snapshot["clients_prepared"],

@@ -37,7 +37,7 @@ def mark(directory: Path) -> None:
 
 @contextlib.contextmanager
 def private_directory(what: str, at: Path | None = None) -> Iterator[Path]:
-    """Yield a new directory `serverdyno-WHAT-...`, and remove it at the end. Raises OSError if it can't be made."""
+    """Yield a new directory `serverdyno-WHAT-...`, and remove it at the end. Raises OSError if it can't be created."""
     if at is None:
         sweep_once()
     else:

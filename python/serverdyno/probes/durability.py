@@ -191,7 +191,7 @@ class FsyncCounter:
 
 
 def _events(events: Path) -> dict[str, str]:
-    """Return the event of each call that this kernel traces, by its path in an instance."""
+    """Return the path of the event for each call that this kernel traces."""
     paths = {call: f"events/syscalls/sys_enter_{call}" for call in CALLS}
     paths[OPEN_SYNC] = "events/syscalls/sys_enter_openat"
     by_io_uring = (f"events/io_uring/{event}" for event in IO_URING_EVENTS)

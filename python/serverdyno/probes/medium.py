@@ -1,4 +1,4 @@
-"""The layers below a server's files, from the file system to the devices, which a sync can reach.
+"""The layers below a server's files that a sync can reach, from the file system to the devices.
 
 The layers are read from proc(5) in the mount namespace of the server's processes. Each step down uses a number from
 the kernel, never only a path, because another directory may be at the path now: an image is found through its loop

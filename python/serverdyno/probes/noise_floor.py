@@ -1,8 +1,8 @@
-"""The noise floor of this machine: the results of `dyno selftest`, kept for later experiments.
+"""The noise floor of this machine: the results of `dyno selftest`, stored for later experiments.
 
-One small file below the user's state directory has the latest selftests of each machine that shares the directory. An
-unreadable file counts as no selftest: the results only refine conclusions and plans. A selftest that found the
-machine unfit is not kept.
+One small file below the user's state directory has the latest self-tests of each machine that shares the directory. An
+unreadable file counts as no self-test, because the results only refine conclusions and plans. A self-test that found
+the machine unfit is not stored.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from serverdyno.probes.host import machine_facts
 
 MOST_KEPT = 30
 LATEST = 3
-"""Number of latest selftests from which the largest floor is taken, because one selftest may fall into a quiet minute.
+"""Number of latest self-tests of which the largest floor is used, because one self-test may run in a quiet minute.
 """
 FEWEST_TIMES = 3
-"""Minimum number of selftests, at least an hour apart, from which the variation between times is computed."""
+"""Minimum number of self-tests, at least an hour apart, from which the variation between times is computed."""
 BETWEEN_TIMES = timedelta(hours=1)
 
 
 class Selftest(BaseModel):
-    """One selftest. `percent` is the upper bound on the measured difference of a server from itself.
+    """One self-test. `percent` is the upper bound on the measured difference of a server from itself.
 
-    `scatter_percent` is the standard deviation of equal runs, and `operations_s` the mean of all runs. `load`
-    describes the load; only selftests with equal loads are compared.
+    `scatter_percent` is the standard deviation of equal runs, and `operations_s` the mean of all runs. `load` describes
+    the load; only self-tests with equal loads are compared.
     """
 
     model_config = ConfigDict(defer_build=True)
@@ -56,9 +56,9 @@ class _Kept(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """The results of the latest selftests.
+    """The results of the latest self-tests.
 
-    `between_times_percent` is the relative standard deviation of the means of `times` selftests; None: too few.
+    `between_times_percent` is the relative standard deviation of the means of `times` self-tests; None: too few.
     """
 
     percent: float
@@ -80,7 +80,7 @@ class NoiseFloor:
 
 
 def load() -> NoiseFloor | None:
-    """Return the noise floor of this machine; None if there was no selftest."""
+    """Return the noise floor of this machine; None if there was no self-test."""
     found = _read().machines.get(machine(), [])
     if not found:
         return None
@@ -96,7 +96,7 @@ def load() -> NoiseFloor | None:
 
 
 def prepare() -> Path:
-    """Create the directory for selftests, and return the file in it. Raises UserError if it can't be written."""
+    """Create the directory for self-tests, and return the file in it. Raises UserError if it can't be written."""
     try:
         path = _path()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def prepare() -> Path:
 
 
 def keep(selftest: Selftest) -> Path:
-    """Add a selftest that found this machine fit. Raises UserError or OSError if it can't be kept."""
+    """Store a self-test that found this machine fit. Raises UserError or OSError if it can't be stored."""
     kept = _read()
     of_this = [*kept.machines.get(machine(), []), selftest][-MOST_KEPT:]
     path = prepare()
@@ -136,7 +136,7 @@ def _group(facts: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def _times(found: list[Selftest]) -> list[Selftest]:
-    """Return the selftests that have the load of the latest one and are at least an hour apart."""
+    """Return the self-tests that have the load of the latest one and are at least an hour apart."""
     times: list[Selftest] = []
     for each in found:
         if each.load == found[-1].load and (not times or each.made - times[-1].made >= BETWEEN_TIMES):

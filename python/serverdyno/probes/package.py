@@ -20,7 +20,7 @@ def package_of(program: Path) -> str | None:
 
 @functools.cache
 def _package_of(path: Path, _changed_ns: int) -> str | None:
-    """Return the package of a program, cached by its modification time: a query takes 0.1 s, and every run asks."""
+    """Return the package of a program, cached by its modification time: a query takes 0.1 s, and every run needs it."""
     # Packages older than the /usr merge list their programs without /usr.
     for place in (path, Path("/", *path.parts[2:]) if path.is_relative_to("/usr") else path):
         owner = _asked("--search", f"{place}")

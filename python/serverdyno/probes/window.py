@@ -41,7 +41,7 @@ class _Sample:
 
 
 class WindowMeter:
-    """Samples near both borders of the window.
+    """Takes samples near both borders of the window.
 
     A sample is late by a few milliseconds, or by more on a busy machine. But its time is recorded, so the rate between
     the two samples is exact and can be applied to the length of the window. Syncs are counted up to the border itself.

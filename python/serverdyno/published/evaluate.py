@@ -42,7 +42,7 @@ class NotStatedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Of `total` comparisons, `count` hold; `failing` names the others."""
+    """`count` of `total` comparisons hold; `failing` names the others."""
 
     count: int
     total: int
@@ -112,7 +112,6 @@ def both(rule: Same, tables: Tables) -> tuple[float, float]:
 
 
 def improvement(of: float, over: float) -> float:
-    """Return the improvement in percent."""
     return 100 * (ratio(of, over) - 1)
 
 

@@ -27,7 +27,7 @@ Quantities (a number each; they nest):
   (the peak's number of clients). Several such rows are an error of the claim.
 * `stated`: a number of the running text, with its `place`.
 * `percent_improvement` (`of`, `over`): 100 (of / over - 1). `percent_decline` (`from`, `to`): 100 (1 - to / from),
-  relative to where it began. `difference` (`of`, `minus`). `ratio` (`of`, `to`).
+  relative to the start. `difference` (`of`, `minus`). `ratio` (`of`, `to`).
 * `product`, `sum_of`, `mean_of`, `lowest_of`, `highest_of`: over the list `of`.
 * `greatest_percent_improvement`: the highest of the improvements of the rows `of` over the rows `over` that agree in
   the columns `pairs_by` ("as much as 36 percent"). `least_percent_improvement` likewise.

@@ -12,17 +12,17 @@ define the words.
 | (none), up to, as much as, as many as             | half a step on either side                                 |
 | about, approximately, roughly, around, some       | half a step and 5 percent of the number on either side     |
 | almost, nearly, just under                        | from 90 percent of the number up to it                     |
-| over, more than, above                            | what is greater                                            |
-| at least                                          | the number and what is greater                             |
-| under, less than, below                           | what is less                                               |
-| at most, no more than                             | the number and what is less                                |
+| over, more than, above                            | greater values                                             |
+| at least                                          | the number and greater values                              |
+| under, less than, below                           | smaller values                                             |
+| at most, no more than                             | the number and smaller values                              |
 | `8 to 12`, `between 8 and 12`                     | the first less half a step to the last and half a step     |
 
 After the number: units of time are converted to the claim's unit (`1.5 minutes`, `16 min 26.415 s`); `percent`, `%`,
 `times` and `x` change nothing; any other word is refused, so that no word is overlooked.
 
-A statement has a word of order instead: `higher`, `lower`, `all`, `in every case` and the like ask that every
-comparison holds; `for the most part` and `most` ask for more than half of them; `the same` asks for values that agree
+A statement has a word of order instead: `higher`, `lower`, `all`, `in every case` and the like require that every
+comparison holds; `for the most part` and `most` require more than half of them; `the same` requires values that agree
 within half a percent, `approximately the same` and `similar` within 2 percent of the greater.
 """
 

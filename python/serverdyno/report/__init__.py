@@ -1,4 +1,4 @@
-"""Builds and writes the report of an experiment.
+"""Build and write the report of an experiment.
 
 `build` computes the model of a report from the records. `write_report` and the other views lay it out as a page, paper,
 terminal text, Markdown, JSON, CSV and charts. `compare` compares configurations or experiments.

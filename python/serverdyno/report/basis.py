@@ -1,4 +1,4 @@
-"""The line under each table and figure: scale, window, repetitions and number of clients."""
+"""The line under each table and figure: scale, window, repetitions, spread and number of clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class Over(StrEnum):
 
 
 def basis(results: Results, over: Over = Over.MEAN) -> str:
-    """Return one line with scale, window, repetitions, spread and number of clients."""
     parts = [shortening(results.source), _window(results), _repetitions(results, over), _clients(results)]
     return " ".join(f"{part}." for part in parts if part)
 

@@ -1,6 +1,6 @@
-"""Builds the report of an experiment: figures and verdicts first, then one subject after another.
+"""Build the report of an experiment: figures and verdicts first, then one subject after another.
 
-It defines the order of subjects and of findings, and numbers the tables and figures.
+This module defines the order of subjects and findings, and numbers the tables and figures.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _methodology(views: Sequence[_View]) -> Iterator[Fact]:
 
 
 class _View:
-    """The part of a report about one timed suite. The first one also covers all steps.
+    """The part of a report about one timed suite. The first part also covers all steps.
 
     If a plan has several timed suites, titles and sentences name the suite.
     """
@@ -230,7 +230,7 @@ class _View:
         self._suite = part.head.suite.name if several else ""
         own = list(self.parts.values())
         self.answer, *more = [each.answer for each in own if each.answer is not None]
-        # The answer of the load comes first, if there is a load; answers of steps come last.
+        # The verdict on load is first, if there is load; verdicts on steps are last.
         self.verdict = " ".join([self.named(self.answer.verdict), *(each.verdict for each in more)])
         self.told = tuple(line for each in (self.answer, *more) for line in each.told)
         summary, *further = [each.summary for each in own if each.summary is not None]

@@ -83,12 +83,12 @@ def _texts(results: Results) -> tuple[str, ...]:
 
 
 def _replaced(results: Results) -> list[str]:
-    """Warn of operations that a workload replaced by others."""
+    """Return warnings on operations that a workload replaced by others."""
     suite, found = results.source.head.suite, []
     for result in results.configurations:
         done: Counter[str] = Counter()
         for level in result.finished:
-            # Where many fail, the shares of those that succeed say nothing.
+            # If many operations fail, the shares of the successful ones mean nothing.
             done.update(level.operations if level.failed_share <= FAILED_SHARE else {})
         if words := suite.work.replaced(suite.settings(suite.work), done):
             found.append(f"{result.name}: {words}")
@@ -121,7 +121,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
 
 
 def _parts_of_a_pass(results: Results) -> list[str]:
-    """Warn of levels that are too short for one pass: how far each client gets determines its operations."""
+    """Return a warning on levels too short for one pass, where a client's progress determines its operations."""
     known = [level for level in results.levels if level.passes_a_client is not None]
     short = [level for level in known if Mark.PART_OF_A_PASS in level.marks]
     if not short:

@@ -1,4 +1,4 @@
-"""`dyno compare`: compares the configurations of one experiment with its first, or two experiments by name."""
+"""`dyno compare`: compare the configurations of one experiment with the first, or those of two experiments by name."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class Compared:
 def compare(reports: Sequence[Report], tolerated_percent: float = TOLERATED_PERCENT) -> Compared:
     """Compare the configurations within one report, or the second report with the first.
 
-    `tolerated_percent` is the slowdown that must be ruled out before nothing counts as slower. Raises
-    UserError if the reports can't be compared.
+    `tolerated_percent` is the slowdown that must be ruled out for the result "not slower". Raises UserError if the
+    reports can't be compared.
     """
     for each in reports:
         head = each.results.source.head
@@ -136,7 +136,7 @@ def _across(base: Report, other: Report, tolerated_percent: float) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The rules of the verdict. `between`: the shift between two times; None if unknown."""
+    """The rules of the verdict. `between`: the error due to a shift between two times; None if unknown."""
 
     between: BetweenTimes | None
     margins: Margins
@@ -281,7 +281,7 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
 
 
 def _server_differences(base: Source, other: Source, names: Sequence[str]) -> Iterator[str]:
-    """Yield the differences between the two servers of each configuration, which are usually the subject."""
+    """Yield the differences between the two servers of each configuration, usually the subject of the comparison."""
     for name in names:
         first, second = _server(base, name), _server(other, name)
         for what in {**first, **second}:

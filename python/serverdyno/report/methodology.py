@@ -1,4 +1,4 @@
-"""The facts on how the experiment was made: suite, length, load, order, generator, statistics and consent."""
+"""The experiment's methodology: suite, length, load, order, generator, statistics and consent."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ UNRECORDED_CPUS = "on CPUs that the experiment did not record"
 
 
 def methodology(results: Results) -> tuple[Fact, ...]:
-    """Return all facts in reading order."""
     source = results.source
     facts = [
         *_suite(source),

@@ -1,6 +1,6 @@
 """The report as data: its whole content in reading order. Views only lay it out.
 
-`build` makes the report; this module reads no records.
+`build` fills it from the records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The self-test results of a machine that an experiment carries. No verdict depends on them."""
+"""The machine's noise floor from self-tests, as disclosed in an experiment. No verdict depends on it."""
 
 from __future__ import annotations
 

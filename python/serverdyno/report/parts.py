@@ -16,7 +16,7 @@ from serverdyno.report.figures.results import ConfigurationResult, LevelFigures,
 from serverdyno.report.model import Cell, Column, Figure, Panel, Point, Section, Series
 
 SERIES_PER_FIGURE = 6
-"""Most lines per figure, so that they stay distinct in grey; more configurations get more figures."""
+"""Maximum number of lines per figure, so that they stay distinct in grey; more configurations get more figures."""
 MOST_BARS = 12
 """Maximum number of bars of the answer: more do not fit on a first screen."""
 MOST_LISTED = 4
@@ -112,7 +112,7 @@ def level_figures(
     over: Over,
     panels: Callable[[Sequence[ConfigurationResult]], Iterable[Panel]],
 ) -> Iterator[Figure]:
-    """Yield lines against the load level, one figure per group of configurations; empty panels are left out."""
+    """Yield line charts against the load level, one per group of configurations; empty panels are left out."""
     for suffix, group in groups(results):
         if drawn := tuple(panel for panel in panels(group) if panel.series):
             under = basis(results, over) + key_to_marks(drawn)

@@ -1,7 +1,7 @@
 """A published report re-enacted: which figures of experiments stand for its figures, and which of its claims hold.
 
-`published/reenactment.py` has the mapping. This module finds the configurations, judges the claims by the statistics
-of the ordinary report, and returns data; `views/reenactment.py` makes the page.
+`published/reenactment.py` has the mapping. This module finds the configurations, judges the claims by the statistics of
+the ordinary report, and returns data; `views/reenactment.py` builds the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OTHER_CLIENTS = "-other-clients"
 """Ending of a suite's name if the user chose other numbers of clients."""
 MOST_BARS = 24
 MOST_FIGURES = 4
-"""Maximum number of bars in one figure, and of figures of ours for one published figure."""
+"""Maximum number of bars in one figure, and of our figures for one published figure."""
 MOST_NAMED = 4
 Found = tuple[Results, ConfigurationResult]
 
@@ -107,7 +107,6 @@ class Measured:
         ]
 
     def why_not(self, wanted: Counterpart) -> str:
-        """Return why no configuration fits."""
         if wanted.absent:
             return wanted.absent
         here = {suite_of(results) for results in self.results}

@@ -55,7 +55,7 @@ class Holds(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A comparison that a claim makes: `of` against `over` in `figure`."""
+    """A comparison that a claim requires: `of` against `over` in `figure`."""
 
     of: Place
     over: Place
@@ -144,7 +144,7 @@ def _single(where: Where) -> Place:
 
 
 def _metric(measured: Measured, table: str, kind: str, where: Mapping[str, object]) -> Metric:
-    """Return the figure that a table has. Raises NotComparedError if it is of one load level, or of no server."""
+    """Return the figure that a table has. Raises NotComparedError for figures of one level or no server."""
     if "clients" in where:
         raise NotComparedError(ONE_LEVEL)
     meaning = measured.mapping.figures_of.get(table)
@@ -156,7 +156,7 @@ def _metric(measured: Measured, table: str, kind: str, where: Mapping[str, objec
 
 
 def _matched(measured: Measured, asked: Asked) -> Iterator[tuple[Asked, Found, Found] | str]:
-    """Yield the configurations of both sides that differ in nothing else, or why there are none."""
+    """Yield pairs of configurations that agree in `FACTORS` unless the claim is about them, or why there are none."""
     try:
         of, over = measured.counterpart(asked.of), measured.counterpart(asked.over)
     except KeyError as error:

@@ -1,4 +1,4 @@
-"""Judges a self-test, which compares a server with itself: the machine's noise floor and fitness for measurements.
+"""Judge a self-test, which compares a server with itself: the machine's noise floor and fitness for measurements.
 
 The experiment has two configurations that differ only in name, interleaved. The machine causes any difference.
 `probes.noise_floor` stores the result.

@@ -1,4 +1,4 @@
-"""Checks whether a record can be a measurement.
+"""Check whether a record can be a measurement.
 
 A record that can't be one is damaged and contributes no figure. The report names figures that contradict each other.
 """

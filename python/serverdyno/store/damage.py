@@ -1,4 +1,4 @@
-"""Errors on damaged files, whose content differs from what was written: the file, the problem and its place.
+"""The error for a damaged file, whose content differs from what was written: it names file, problem and place.
 
 A file that can't be read at all (permissions, a failing disk) may be intact, so it does not count as damaged.
 """
@@ -29,7 +29,7 @@ class DamagedError(DynoError):
 
 
 def damaged(path: Path, reason: object) -> DamagedError:
-    """Return the error for a damaged file. `reason`: the error from reading the content, or words."""
+    """Return the error for a damaged file. `reason`: the error from reading the content, or a text."""
     return DamagedError(path, f"damaged: {_words(reason)}")
 
 

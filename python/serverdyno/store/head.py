@@ -60,7 +60,7 @@ class PeakRates(Model):
 
 
 class ExperimentHead(Model):
-    """All decisions on an experiment.
+    """Everything that was decided about an experiment.
 
     `scale`, `seed` and `suites` are the values in use, even if the plan has others. The work of a suite with steps is
     already scaled. `peaks`: measured before the first run to derive open rates; None if the suite gives its rates.

@@ -1,4 +1,4 @@
-"""Reads an experiment's JSON files as untrusted input, with bounded size and depth and valid Unicode."""
+"""Read an experiment's JSON files as untrusted input, with bounded size and depth and valid Unicode."""
 
 from __future__ import annotations
 

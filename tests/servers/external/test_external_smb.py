@@ -59,7 +59,7 @@ def test_a_file_server_of_the_user_is_looked_at_once_and_left_alone(monkeypatch:
         assert described.version == "SMB 3.0.2"
         assert inside.password and inside.password not in repr(described)
         assert users.requests_served() is None
-        assert users.cpu_s() and users.rss_bytes()  # it runs on this machine, so its processes are known
+        assert users.cpu_s() and users.rss_bytes()  # it runs on this machine, so its processes are found
         users.stop()
         smbclient(server, "ls")
 

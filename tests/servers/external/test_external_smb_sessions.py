@@ -1,6 +1,6 @@
-"""Sessions with a user's file server: refused ones are reported before any load, with what to try.
+"""Sessions with a user's file server: refused ones are reported before any load, with a remedy.
 
-Sessions that are lost during a load level are counted and made again.
+Sessions that are lost during a load level are counted and replaced.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def test_a_server_that_is_killed_and_started_again_is_used_on(
         server.kill()
     found = faults(result)
     assert found["connection_refused"] >= clients
-    # The n-th failure in a row costs a pause of n steps, so a dead server is not asked as fast as possible.
+    # The n-th failure in a row causes a pause of n steps, so that a dead server is not flooded with requests.
     pauses = math.sqrt(2 * away_s / PAUSE_STEP_S) + away_s / LONGEST_PAUSE_S
     assert sum(found.values()) <= clients * (pauses + 5)
     assert result["clients_participating"] == clients

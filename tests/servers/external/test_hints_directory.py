@@ -1,4 +1,4 @@
-"""What a directory of this machine, or the way to a server, can refuse, and the hint that leads to its cause."""
+"""Errors of a directory of this machine, or on the way to a server, each with the hint on its cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOBODY = 65534
 
 
 def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> str:
-    """Return the error of Bonnie on a place where it cannot work; `before` is a command that runs it."""
+    """Return the error of Bonnie in a place where it cannot work; `before` is a command that runs it."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)  # for the user of `before`
         done = subprocess.run(
@@ -121,7 +121,7 @@ def test_a_directory_that_may_not_be_written_is_told(home: Home) -> None:
 
 @needs_root
 def test_a_directory_that_may_be_written_but_not_listed_is_told(home: Home) -> None:
-    with tempfile.TemporaryDirectory() as folder:  # above it, nobody is let in by pytest
+    with tempfile.TemporaryDirectory() as folder:  # other users can't enter pytest's own directories
         Path(folder).chmod(0o755)
         (drop_box := Path(folder) / "in").mkdir()
         drop_box.chmod(0o333)

@@ -1,4 +1,4 @@
-"""What a user's smbd can refuse, and the hint that leads to its cause: a row of `advice.rs` each."""
+"""Errors of a user's smbd, each with the hint on its cause: a test per row of `advice.rs`."""
 
 from __future__ import annotations
 

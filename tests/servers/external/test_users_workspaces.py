@@ -1,4 +1,4 @@
-"""What a run leaves on a user's file server: nothing, or what it names."""
+"""A run leaves nothing on a user's file server, or names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ganesha can refuse, and the hint that leads to its cause: the real error, a row of `advice.rs` each."""
+"""Ganesha's real errors, each with the hint on its cause: a test per row of `advice.rs`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Altered(Ganesha):
         return text
 
     def answers_as_ours(self) -> bool:
-        """Return True, because this server need not let us in."""
+        """Return True, because this server may refuse our client."""
         return True
 
 
@@ -67,7 +67,7 @@ def first_hint(server: Ganesha, more: str = "") -> str:
 
 
 class Elsewhere(Altered):
-    """Ganesha on another port than that of NFS."""
+    """Ganesha on a port other than NFS's."""
 
     def choose_port(self) -> int:
         return 2649
@@ -111,7 +111,7 @@ def test_an_export_for_low_ports_is_used_by_root_and_explained_to_others(
         assert first_hint(server) == ""
         url = f"nfs://127.0.0.1/volume1?vers={version}"
         bonnie = [*DYNO, "bonnie", "-s", "1", "--seeks", "5", "-d", url]
-        # What a user without this capability may bind, though root in all else.
+        # Root without this capability, like an ordinary user, can't bind such ports.
         unprivileged = ["setpriv", "--bounding-set", "-net_bind_service", *bonnie]
         refused = home.run(inside(server, *unprivileged))
         assert refused.returncode == 1 and "PrivilegedPort = false" in refused.stderr, refused.stderr
@@ -135,7 +135,7 @@ def test_the_pseudo_root_and_a_file_are_told_as_such(tmp_path: Path) -> None:
 
 def test_an_export_for_calls_of_nobody_is_tried_as_linux_does(tmp_path: Path) -> None:
     with altered(tmp_path / "g", "3", ("SecType = sys", "SecType = none")) as server:
-        # It can be mounted; the server accepts no credential at all, which only calls show.
+        # The export can be mounted, but the server accepts no credential, which only calls show.
         assert "Otherwise, allow sec=sys on the export" in first_hint(server)
 
 
@@ -155,7 +155,7 @@ def test_an_export_may_have_any_name(tmp_path: Path, version: str, more: str) ->
 
 
 def replace(volume: Path) -> None:
-    """Replace an exported directory by another one, which is made first, so that its inode differs."""
+    """Replace an exported directory by another one, which is created first, so that its inode differs."""
     (instead := volume.with_name("instead")).mkdir()
     instead.chmod(0o1777)
     shutil.rmtree(volume)
@@ -241,7 +241,7 @@ def test_a_portmapper_without_nfs_is_told_as_a_service_that_is_not_started() -> 
 
 
 SILENT = "import socket; s = socket.create_server(('127.0.0.1', 111)); print(flush=True); input()"
-"""A portmapper that answers as little as one behind a firewall that drops packets."""
+"""A portmapper that never answers, as behind a firewall that drops packets."""
 
 
 def test_a_server_of_nfs4_alone_is_told_with_the_version_to_use(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_each_flush_and_stable_write_of_the_disk_mix_is_synced_by_ganesha(cache:
     assert passed(result)["flush"] <= durable
     if syncs is None:
         pytest.skip(f"syncs can't be counted here: {counter.reason}")
-    # Workspaces are made before the window, with additional syncs.
+    # Creating the workspaces before the window causes additional syncs.
     assert sum(syncs.values()) >= durable > 0
 
 
@@ -67,7 +67,7 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
     capture = tmp_path / "capture.pcapng"
     with ganesha({"nfs_version": version}) as server:
         with captured(server, capture):
-            # Most packets make the workspaces.
+            # Most packets belong to the creation of the workspaces.
             short = mixed(target(server), workspaces=_native.Workspaces(), length_s=0.5, cache="leases")
             assert worked(short)
         [volume] = server.data_directories()
@@ -78,7 +78,7 @@ def test_what_clients_leave_is_read_by_libnfs_byte_for_byte_and_no_packet_is_mal
             assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
         listed = libnfs(server, "nfs-ls", f"/volume1/{top.name}", "-R").decode().splitlines()
     assert sum(line.startswith("-") for line in listed) == len(files)
-    # Only the starts of packets are captured, so only contradictions in them can be found.
+    # Only the beginning of each packet is captured, so only errors there can be found.
     assert len(dissected(capture, "nfs")) > 1000
     assert dissected(capture, "rpc.state_accept != 0 || rpc.replystat != 0") == []
     # tshark may take one of our ports for that of another protocol.
@@ -100,7 +100,7 @@ def test_over_udp_ganesha_serves_every_byte_and_syncs_each_flush(tmp_path: Path)
         [volume] = server.data_directories()
         files = [path for path in clients_directory(volume).rglob("*") if path.is_file()]
         assert len(files) > 100
-        # Another client reads over TCP what was written over UDP.
+        # Another client reads over TCP the data that were written over UDP.
         for path in sorted(files)[::10]:
             assert libnfs(server, "nfs-cat", f"/volume1/{path.relative_to(volume)}") == path.read_bytes()
         # No port is given, so the client asks the portmapper over UDP.
@@ -149,7 +149,7 @@ NOT_IN_WORKSPACES = {
     "3": {"GETATTR": ["GETATTR"], "READ": ["READ"], "RENAME": ["RENAME"], "FSSTAT": ["FSSTAT"]},
     "4.1": {"READ": ["READ"], "RENAME": ["RENAME"], "READDIR": ["READDIR", "READDIR with attributes"]},
 }
-"""What making and removing workspaces does not take, by Ganesha's name and by ours."""
+"""Requests that creating and removing workspaces does not need, by Ganesha's name and by ours."""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -179,7 +179,7 @@ def test_without_its_own_counters_ganesha_tells_nothing() -> None:
 
 
 ENOUGH_OPERATIONS = 40
-"""Operations after which each of two clients has completed some."""
+"""Total number of operations at which each of two clients has completed some."""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -191,7 +191,7 @@ def test_ganesha_killed_in_the_middle_of_a_level_is_an_outage_without_errors_and
         shape = {"clients": 2, "threads": 1, "length_s": 6.0, "timeout_s": 60.0}
         load = files_level(target(server), {"workload": "diskmix", "cache": "leases"}, None, **shape).start()
         deadline = time.monotonic() + PATIENCE_S
-        # Both clients must have begun, and its verifier is the second of its start, which must be over.
+        # Both clients must have begun. Ganesha's verifier is the second of its start, which must be over.
         while load.snapshot()["elapsed_s"] < 0.5 or load.snapshot()["operations"] < ENOUGH_OPERATIONS:
             assert time.monotonic() < deadline
             time.sleep(0.05)

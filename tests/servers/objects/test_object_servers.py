@@ -1,4 +1,4 @@
-"""Object servers under their drivers: they store and show objects, sync as they say, and leave nothing behind.
+"""Object servers under their drivers: they store and list objects, sync as promised, and leave nothing behind.
 
 A server that is not installed is skipped: `make servers-objects` installs all.
 """

@@ -1,4 +1,4 @@
-"""boto3 and rclone read from real servers what our client put there, and it reads what they put.
+"""boto3 and rclone read our client's objects from real servers, and it reads theirs.
 
 A server that is not installed is skipped: `make servers-objects` installs all.
 """
@@ -23,10 +23,10 @@ from support.s3_proxy import Answer, Asked, s3_proxy
 from support.s3_readers import RcloneClient, Readers, read_by_boto3
 
 SERVERS = ("garage", "minio", "seaweedfs", "versitygw")
-"""rclone's own server is not among them: of its defects, several concern what is put."""
+"""Without rclone's own server, because several of its defects concern PUTs."""
 PAYLOADS = ("unsigned", "signed", "chunked")
 REFUSED = {("garage", "chunked")}
-"""Garage computes the signature of the trailer otherwise than Amazon's documentation: see docs/objects-method.md."""
+"""Garage's signature of the trailer differs from Amazon's documentation: see docs/objects-method.md."""
 SHORT = ("--clients", "2", "--length", "0.6s", "--objects", "2")
 SIZES = {
     "small": ("--size", "3000"),
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("short_windows")
 
 @dataclass
 class Clients:
-    """A server, and other clients of it than ours."""
+    """A server, with clients other than ours."""
 
     server: ObjectServer[Any]
     boto3: Any
@@ -49,7 +49,7 @@ class Clients:
         url = f"s3://127.0.0.1:{port}/{BUCKET}"
         variables = {"AWS_ACCESS_KEY_ID": key_id, "AWS_SECRET_ACCESS_KEY": secret}
         done = home.here("objects", url, *SHORT, *options, "--into", into, **variables)
-        # The objects that are put before the level suffice: on a slow machine, its window may be empty.
+        # The objects put before the level suffice, because on a slow machine its window may be empty.
         assert [record.errors for record in Experiment.open(into).levels()] == [[]], done.stderr
 
 

@@ -1,4 +1,4 @@
-"""A server in its grace period after a restart: clients wait for it, which is said, and is the reason of a timeout."""
+"""A server in its grace period after a restart: clients wait, and messages name it as the reason for a timeout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BONNIE = {
 
 @pytest.fixture
 def in_grace() -> Iterator[str]:
-    """Yield the URL of a server that has restarted, and waits for a client that does not come back."""
+    """Yield the URL of a server that has restarted, and waits for a client that does not return."""
     server = start_nfs()
     try:
         url = f"nfs://127.0.0.1:{server.port}/volume1?vers=4.1&nfsport={server.port}"

@@ -1,4 +1,4 @@
-"""The reference NFS server with foreign clients and ours: libnfs, the disk mix, restarts, driver, command."""
+"""The reference NFS server with other clients and ours: libnfs, the disk mix, restarts, driver and command."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from support.reference_servers import start_nfs
 
 EXPORT = "/volume1"
 JUKEBOX = -errno.EAGAIN
-"""What libnfs returns for NFS3ERR_JUKEBOX: try again later."""
+"""libnfs's error for NFS3ERR_JUKEBOX: try again later."""
 MANY = 3_000
 LARGE_BYTES = (16 << 20) + 12_345
-# Making and removing workspaces sends none of these.
+# Creating and removing workspaces sends none of these.
 OF_THE_MIX_ALONE = ("READ",)
 UDP = "3&proto=udp"
 AGAIN, PASSED_OVER = "(sent again without an answer in time)", "(datagrams passed over)"
@@ -107,7 +107,7 @@ def test_the_disk_mix_is_served_whole_and_counted_as_the_generator_counts_it(
     cache: str, threads: int, version: str
 ) -> None:
     with reference(threads=threads) as server:
-        # Each client comes to a flush after about 250 operations, also on a busy machine.
+        # Each client reaches a flush after about 250 operations, even on a busy machine.
         result = ended(begun(target(server, version), clients=4, length_s=1.0, files={"cache": cache}))
         counted = server.requests()
     assert whole(result)
@@ -137,7 +137,7 @@ def test_delegations_are_asked_for_given_back_and_counted_or_not_asked_for_at_al
 def libnfs_changes_modes(port: int, paths: list[str]) -> None:
     """Set the mode of files over NFSv3 with the library of libnfs's tools.
 
-    The library returns JUKEBOX ("try again later"), which a busy client of ours can cause by a late answer to a recall.
+    The library returns JUKEBOX ("try again later"), which our client, if busy, can cause by a late answer to a recall.
     """
     library = ctypes.util.find_library("nfs")
     if library is None:
@@ -199,8 +199,8 @@ def test_a_restart_in_the_middle_of_a_level_is_an_outage_without_errors_and_all_
 ) -> None:
     length_s, outage_s = 4.0, 2.2
     with reference(udp=True) as server:
-        # With cache rules only: a client that looks for recalls may see one between two requests, and then sends
-        # nothing again.
+        # Without delegations: a client that reads recalls may notice the lost connection between two requests, and then
+        # repeats none.
         load = begun(target(server, version), clients=4, length_s=length_s, files={"cache": "oplocks"})
         deadline = time.monotonic() + PATIENCE_S
         while server.requests()["READ"] < 50:  # the level itself has begun
@@ -279,7 +279,7 @@ def test_a_restart_while_delegations_are_held_ends_them_and_all_contents_are_rig
         assert server.restarts == 1
     assert whole(result)
     counted = {each["request"]: each["count"] for each in result["requests"]}
-    # State of that time is neither returned nor reclaimed.
+    # Delegations from before the restart are neither returned nor reclaimed.
     assert asked_and_broken(result)[0] > counted.get("DELEGRETURN", 0) > 0
 
 

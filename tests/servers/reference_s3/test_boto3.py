@@ -1,4 +1,4 @@
-"""boto3, the SDK that most programs use, against the reference S3 server, and against objects that our client puts."""
+"""boto3, the most common SDK, with the reference S3 server and with objects from our client."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_boto3_reads_what_our_client_put(
             done = home.here("objects", url, *FEW, *size, *mix, "--into", tmp_path / "e")
     finally:
         server.stop()
-    # The objects that are put before the level suffice: on a slow machine, its window may be empty.
+    # The objects put before the level suffice, because on a slow machine its window may be empty.
     errors = [record.errors for record in Experiment.open(tmp_path / "e").levels()]
     assert errors == [[]], done.stderr
     assert reader.other == [] and reader.equal >= 6

@@ -1,4 +1,4 @@
-"""The reference S3 server under its driver, from the command line, and for another client than ours."""
+"""The reference S3 server under its driver, from the command line, and with a client other than ours."""
 
 from __future__ import annotations
 

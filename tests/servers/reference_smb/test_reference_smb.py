@@ -1,6 +1,6 @@
 """The reference SMB server under its driver and from the command line.
 
-It serves the complete disk mix, counts what the generator counts, and makes the faults that it is told to make.
+It serves the complete disk mix, agrees with the generator's counts, and causes the requested faults.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def target(server: _native.ReferenceSmbServer, **smb: Any) -> _native.Target:
     return smb_target(url, **{"shares": ["volume1"], "user": USER, "password": PASSWORD} | smb)
 
 
-# Making and removing workspaces sends none of these.
+# Creating and removing workspaces sends none of these.
 OF_THE_MIX_ALONE = ("READ", "FLUSH", "QUERY_DIRECTORY", "OPLOCK_BREAK")
 
 

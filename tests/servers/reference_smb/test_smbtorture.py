@@ -39,7 +39,7 @@ PASSES = (
     "durable-v2-open.durable-v2-setinfo",
     "replay.channel-sequence",
 )
-"""Quick ones, of each part of the server, that wait for no clock."""
+"""Quick tests of each part of the server, which don't wait for a timer."""
 
 
 @pytest.mark.parametrize("name", PASSES)

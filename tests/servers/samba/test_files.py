@@ -49,7 +49,7 @@ def encrypting() -> Iterator[Samba]:
 
 
 def session_of(server: Samba, files: dict[str, Any] | None = None, **smb: Any) -> dict[str, Any]:
-    """Return what both clients of a short level negotiated with the server, after checking that no error occurred."""
+    """Return the session that both clients of a short level negotiated, after checking that no error occurred."""
     small = {"workspace_bytes": LEAST_WORKSPACE_BYTES, "keep_workspace": False}
     result = mixed(server, length_s=0.6, files=small | (files or {}), smb=smb)
     assert worked(result), result
@@ -69,7 +69,7 @@ def test_a_workspace_reads_the_same_through_another_client_and_on_the_servers_di
     marker = on_disk.pop("bulk/complete.mrk")
     assert sum(map(len, on_disk.values())) == WORKSPACE_BYTES
     assert 0 < len(marker) < 1024
-    # No two files of a workspace have the same content, so that reading the wrong one shows.
+    # No two files of a workspace have the same content, so that reading the wrong file is detected.
     assert len(set(on_disk.values())) == len(on_disk)
 
 
@@ -86,13 +86,13 @@ def test_a_workspace_that_is_not_kept_leaves_what_was_there_before() -> None:
 @pytest.mark.parametrize("redirector", ["plain", "xp"])
 def test_the_server_counts_what_we_count(server: Samba, cache: str, redirector: str) -> None:
     before = served(server)
-    # Each client comes to a flush after about 250 operations, also on a busy machine.
+    # Each client reaches a flush after about 250 operations, even on a busy machine.
     result = mixed(server, length_s=4.0, files={"cache": cache, "redirector": redirector})
     after = served(server)
     counted = {name: after[name] - before[name] for name in after}
     assert whole(result)
     assert result["protocol_requests"] == sum(counted.values())
-    # Work on the workspace before and after the level sends no flush, and unlocks ranges that each client left locked.
+    # Creating and removing the workspace sends no flush, but unlocks the ranges that each client left locked.
     requests = {each["request"]: each["count"] for each in result["requests"]}
     assert passed(result)["flush"] == requests["FLUSH"] == counted["flush"] > 0
     assert 0 <= counted["lock"] - requests["LOCK"] <= result["clients_planned"]

@@ -1,4 +1,4 @@
-"""The counts of file work, however it ends; and that a write lost between two load levels is found."""
+"""The counts of file work, however it ends, and the detection of a write lost between two load levels."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from support.disk_mix import (
 from support.file_server import samba
 
 OPERATIONS = 500
-"""Among so many of the disk mix are reads."""
+"""Number of disk mix operations that includes reads."""
 
-# A file that is made before the load level; every pass reads it and writes it again.
+# A file that is created before the load level; every pass reads and rewrites it.
 ONE_FILE = r"""
 NTCreateX "\clients\client1\kept.dat" 0x40 0x2 1 NT_STATUS_OK
 WriteX 1 0 4096 4096 NT_STATUS_OK
@@ -61,7 +61,7 @@ def test_a_level_that_is_stopped_keeps_what_it_has_counted(cache: str) -> None:
     checked, requests = result["bytes_checked"], result["protocol_requests"]
     assert checked is not None and checked > 0
     in_level = sum(each["count"] for each in result["requests"])
-    # No other figure includes the sessions that made the workspaces.
+    # No other figure includes the sessions that created the workspaces.
     assert requests is not None and 0 < in_level < requests
     assert sum(each["done"] + each["not_there"] for each in result["calls"]) > 0
     assert result["connections"] == 2
@@ -101,7 +101,7 @@ def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
         assert len(sessions) == 2
         for pid in sessions:
             psutil.Process(pid).kill()
-        # Each loses its session in one operation, and has another in the next.
+        # Each client loses its session in one operation, and has another in the next.
         while load.snapshot()["errors"] < 2 or len(processes_of_sessions(server) - sessions) < 2:
             assert not load.wait(0.05)
         before = load.snapshot()["operations"]
@@ -117,7 +117,7 @@ def test_connections_and_sessions_that_were_set_up_again_are_counted() -> None:
 def test_a_workspace_that_is_made_anew_has_other_contents_than_the_one_before_it() -> None:
     with samba() as server:
         for _ in range(2):
-            # All have the same seed, and each a directory of its own.
+            # All loads have the same seed, but each has its own directory.
             assert whole(mixed(server, clients=1, seed=7))
         made = server.data_directories()[0].glob(f"{CLIENTS_DIRECTORY}-*")
         former, present = (contents(directory / "0") for directory in made)

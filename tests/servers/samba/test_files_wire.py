@@ -26,7 +26,7 @@ WIRE_2004 = {
     "unlock": 2.0,
 }
 SHARE = 0.05
-# SMB 2 requests of each kind of call: one call in the table of 2004 may be a compound here.
+# SMB 2 requests for each kind of call: a single call in the table of 2004 may be a compound here.
 REQUESTS = {
     "CREATE": ("open", "query path", "query space", "find", "delete", "rename"),
     "CLOSE": ("close", "query path", "query space", "find", "delete", "rename"),

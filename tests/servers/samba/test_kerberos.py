@@ -1,4 +1,4 @@
-"""Logging on by Kerberos, to a domain that refuses NTLM: Samba's own domain controller."""
+"""Log-on by Kerberos to a domain that refuses NTLM, with Samba's own domain controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = needs_root
 
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
-    """Make one domain for all tests, whose user has a ticket."""
+    """Create one domain for all tests, with a user who has a ticket."""
     made = Domain(tmp_path_factory.mktemp("domain"))
     try:
         made.start()
@@ -41,7 +41,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def sessions(told: dict[str, Any]) -> dict[str, Any]:
-    """Return the only kind of sessions of a level, after checking that no error occurred."""
+    """Return the parameters of all sessions of a level, after checking that they are equal and no error occurred."""
     assert "error" not in told, told
     assert told["whole"], told["errors"]
     [session] = told["sessions"]
@@ -63,7 +63,7 @@ def test_every_dialect_signs_and_encrypts_with_the_keys_of_a_ticket(domain: Doma
         assert (session["signing"] is None) == ("encryption" in smb)
         assert session["clients"] == 2
         assert not session["guest"]
-    assert domain.smbclient("ls").returncode == 0  # another client, by the same ticket
+    assert domain.smbclient("ls").returncode == 0  # another client, with the same ticket
 
 
 def test_ciphers_of_256_bits_use_all_of_the_key(domain: Domain) -> None:
@@ -169,7 +169,7 @@ processes = 2
 
 
 def planned(directory: Path, plan: str) -> Path:
-    """Write the plan to a file beside its suite."""
+    """Write the plan to a file next to its suite."""
     (directory / "tiny.toml").write_text(SUITE)
     (directory / "plan.toml").write_text(plan)
     return directory / "plan.toml"

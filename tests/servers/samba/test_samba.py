@@ -1,4 +1,4 @@
-"""A private Samba under its driver: it serves, is ours alone, follows its settings, and leaves nothing behind."""
+"""A private Samba under its driver: it serves, is only ours, follows its settings, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ NETWORKS = [pytest.param("namespace", marks=needs_root), "loopback"]
 
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
-    """Make a file that is larger than one request."""
+    """Create a file that is larger than one request."""
     path = tmp_path / "document"
     path.write_bytes(os.urandom(3_000_000))
     return path
@@ -312,7 +312,7 @@ def test_what_a_flush_is_worth_is_disclosed_and_the_password_is_not() -> None:
     assert any("without fsync" in note for note in notes[False])
     assert not any("without fsync" in note for note in notes[True])
     [differs] = [note for note in notes[False] if note.startswith("Differs from Samba's defaults")]
-    # The settings that the driver always makes, and those of the plan; no defaults of Samba, and no paths.
+    # The driver's own settings and those of the plan, without Samba's defaults and without paths.
     always = ("case sensitive = Yes (Auto)", "server multi channel support = No (Yes)")
     assert all(parameter in differs for parameter in (*always, "strict sync = No (Yes)"))
     assert "oplocks" not in differs and "/tmp" not in differs
@@ -543,7 +543,7 @@ def for_everybody(python: str) -> bool:
 
 
 def check_as_nobody(program: str) -> None:
-    """Run a program to its end as an unprivileged user in a place of its own, without an error."""
+    """Run a program as an unprivileged user in its own directory, and check that it succeeds."""
     skip_unless_installed("smbd", "smbclient")
     become = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"] if os.geteuid() == 0 else []
     others = [place for place in sys.path if place and not place.startswith(sys.base_prefix)]

@@ -1,6 +1,6 @@
 """The files that clients leave at a real server, byte by byte.
 
-As the workload says, in the server's own directory, and through an independent client.
+They are compared with the workload, in the server's own directory and through an independent client.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from support.file_server import samba, smbclient
 SEED = 2004
 CLIENTS = 6
 VOLUMES = 2
-# The clock stops each client anywhere in its pass; in an eighth of the places, a file of its workspace is open, with
+# The clock stops each client anywhere in its pass; in an eighth of the cases, a file of its workspace is open, with
 # data that a caching client has not sent.
 LENGTHS_S = (0.5, 1.1)
 
@@ -49,9 +49,9 @@ def read_by_another(server: Samba, share: str, workspace: str, into: Path) -> di
 def as_the_workload_says(
     workspaces: _native.Workspaces, result: dict[str, Any], client: int
 ) -> list[dict[str, bytes]]:
-    """Return the two contents that a client may have left.
+    """Return the possible contents of a client's workspace.
 
-    Its last operation may have ended after the window, and counts only if it did not.
+    An operation that ends after the window is not counted, but may have changed files.
     """
     counted = next(each["operations"] for each in result["by_client"] if each["client"] == client)
     candidates = [counted, counted + 1] if result["operations_total"] > result["operations"] else [counted]
@@ -127,7 +127,7 @@ def test_every_operation_is_in_what_a_single_client_leaves(files: dict[str, Any]
     # Compared before they are asserted: pytest would print all files.
     wrong, written = differences(on_disk, after(result["operations_total"])), differences(on_disk, after(0))
     assert wrong == []
-    # Something was written: the workspace is not as it was made.
+    # Something was written: the workspace differs from its initial state.
     assert written != []
 
 

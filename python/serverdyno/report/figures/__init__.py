@@ -1,1 +1,1 @@
-"""Computes figures from records, without wording or drawing them."""
+"""Compute figures from records, without wording or drawing them."""

@@ -11,10 +11,11 @@ from serverdyno.store.records import LevelRecord
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Connections of a level, summed over its repetitions, ramps included; `connect` and `handshake`: in the windows.
+    """Connections of a level, summed over its repetitions, ramps included.
 
-    `handshakes`: full and resumed TLS handshakes; None without TLS. `reconnects`: connections that replaced ones closed
-    by the server; for file servers, sessions set up again after a loss.
+    `connect`, `handshake`: times in the windows. `handshakes`: full and resumed TLS handshakes; None without TLS.
+    `reconnects`: connections that replaced ones closed by the server; for file servers, sessions set up again after a
+    loss.
     """
 
     made: int

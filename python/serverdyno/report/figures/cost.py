@@ -37,7 +37,7 @@ class Cost:
 
 
 def cost(records: Sequence[LevelRecord], fewest_cpus: int) -> Cost:
-    """Return the cost of one level over its repetitions. `fewest_cpus`: the smaller of generator and server."""
+    """Return the cost of a level over its repetitions. `fewest_cpus`: the smaller CPU count of generator and server."""
     measured = [record for record in records if record.server_cpu_s is not None]
     resident = [record.server_rss_bytes for record in records if record.server_rss_bytes is not None]
     return Cost(

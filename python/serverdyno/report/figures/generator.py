@@ -45,7 +45,7 @@ def node_waiting_share(node: NodeRow, record: LevelRecord, *, run_delay: bool = 
 
 
 def _clients_s(record: LevelRecord, clients: int, outstanding_s: float | None) -> float | None:
-    """Return clients x threads x window. If some clients left, return only the time of the operations."""
+    """Return clients x threads x window, in s. If some clients left, return only the time of the operations."""
     all_stayed = record.clients_participating == record.clients and not left(record)
     if outstanding_s is None or record.rate_per_s is not None or not all_stayed:
         return outstanding_s

@@ -1,4 +1,4 @@
-"""Decodes recorded HDR histograms of response times.
+"""Decode recorded HDR histograms of response times.
 
 Histograms of repetitions are merged before a percentile is read, because percentiles can't be averaged.
 """

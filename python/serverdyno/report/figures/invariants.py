@@ -1,6 +1,6 @@
 """Check conditions that must hold in every record.
 
-A violation is a bug of ours or damaged data.
+A violation means a bug in Serverdyno or damaged data.
 
 `report/subjects/runs.py` compares the requests of a whole run with the server's own count.
 """

@@ -19,9 +19,9 @@ class OpenFigures:
     """The figures of one rate over its repetitions. Requests are sums, and include the ramps unless noted.
 
     `arrived_s`: requests/s due in the windows. `waited_share`: share of the windows' requests that found no free
-    connection. `kept_up`: in every repetition. `connections`: the planned number. `busy_share`: share of their time
-    with a request under way, without the generator's own part. `service_ms`: mean time of a request on its connection;
-    None if not known.
+    connection. `kept_up`: in every repetition. `connections`: the planned number. `busy_share`: share of the
+    connections' time with a request under way, without the generator's own part. `service_ms`: mean time of a request
+    on its connection; None if not known.
     """
 
     arrived_s: float
@@ -98,7 +98,7 @@ def own_share(record: LevelRecord, run_delay: float | None) -> float | None:
 def unaccounted(record: LevelRecord) -> int:
     """Return the number of due requests that no count contains: successes, failures, dropped or overdue requests.
 
-    Any number above 0 is a bug of ours.
+    Any number above 0 is a bug in Serverdyno.
     """
     if record.arrivals is None:
         return 0

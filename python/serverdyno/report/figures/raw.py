@@ -130,7 +130,7 @@ HISTOGRAM_QUANTILES = (
 
 
 def _histograms(results: Results) -> RawTable:
-    """Return response times as percentiles with at least ten samples beyond, which need fewer rows than buckets."""
+    """Return response times as the percentiles with at least ten samples beyond them; buckets would need more rows."""
     columns = (*RUN_COLUMNS, "samples", "quantile", "response_ms")
     rows = []
     for record in results.used:
@@ -320,4 +320,4 @@ OF_FILES: dict[str, Callable[[Comparison, Improvement], Value]] = {
     "part_of_a_pass": lambda comparison, found: _in_words(holds=found.figure in comparison.parts_of_a_pass),
     "differs_in_durability": lambda comparison, _: _in_words(holds=comparison.differs_in_durability),
 }
-"""Whether two servers differed in the operations done and in flushes; None if unknown."""
+"""Columns that say whether two servers differed in their operations and in flushes; None if unknown."""

@@ -1,4 +1,4 @@
-"""Figures of levels that end when their work is done: the time of each configuration, and who is faster.
+"""Figures of levels that end when their work is done: the time of each configuration, and which is faster.
 
 Sentences are in `report/subjects/steps.py`.
 """

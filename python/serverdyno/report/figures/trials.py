@@ -53,7 +53,7 @@ def by_generator(trials: Sequence[TrialFigures], high_per_s: float | None, objec
 
 
 def _may_be_generators(trial: TrialFigures, objective: Objective) -> bool:
-    """Return whether the generator may have failed a trial. If it hardly works, it can only have sent too late."""
+    """Return whether the generator may have made a trial fail. If it hardly works, it can only have sent late."""
     if Mark.GENERATOR_LIMITED not in trial.marks or missed_by_errors(trial, objective):
         return False
     if trial.generator_cpu_share >= trust.IDLE_CPU_SHARE:

@@ -431,7 +431,7 @@ def _log(percent: float) -> float:
 
 
 def _chart(results: Results) -> Iterator[Figure]:
-    """Yield bars of the overall average, best first; nothing for one configuration."""
+    """Yield a bar chart of the overall average, best first; nothing for one configuration."""
     bars = [
         Series(result.name, style, (spread_point(0, average, frozenset(limits_of_average(result))),))
         for style, result in enumerate(results.configurations)

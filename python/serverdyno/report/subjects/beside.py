@@ -142,7 +142,7 @@ def _figure_by_count(place: int, ours: tuple[Panel, str], one: ByProcessors, met
 def _table_by_count(
     place: int, ours: tuple[int, Sequence[Group]], one: ByProcessors, meta: Meta, terms: Terms
 ) -> Table:
-    """Return one row per server and machine, ours first, and one column per number of processors.
+    """Return a table, one row per server and machine, ours first, and one column per number of processors.
 
     If ours were repeated more often than the published ones, a second row has only as many of our repetitions.
     """

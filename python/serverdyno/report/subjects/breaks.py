@@ -1,4 +1,4 @@
-"""Breaks, by which a file server revokes its clients' caching rights, and the clients' response times to breaks.
+"""Breaks, by which a file server takes back its clients' caching rights, and the clients' response times to breaks.
 
 The figures come from the records' break columns and call rows.
 """
@@ -38,7 +38,7 @@ NOTES = (
 
 
 def table(results: Results) -> Table | None:
-    """Return one row per load level; None if no server revoked anything."""
+    """Return a table, one row per load level; None without breaks."""
     if not any(record.breaks for record in results.used):
         return None
     rows = []

@@ -57,7 +57,7 @@ BUSY_SHARE = 0.9
 FAR = 2
 """Largest factor between the rate that the connections can carry and the lowest rate that failed.
 
-Requests begin to wait before the connections are all busy.
+Requests begin to wait before all connections are busy.
 """
 
 

@@ -1,4 +1,4 @@
-"""Sentences on how many compressed bodies were decoded to check them."""
+"""The number of compressed bodies that clients decoded to check them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = {
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return how many bodies a configuration's clients decoded for the check; empty if none was compressed."""
+    """Return a sentence on how many bodies a configuration's clients decoded; empty if none was compressed."""
     counts = counts_by_name(source, configuration)
     decoded = [f"{counts[name]:,} {coding}" for name, coding in DECODED.items() if counts[name]]
     others = [f"{counts[name]:,} {which}" for name, which in OTHERS.items() if counts[name]]

@@ -20,7 +20,7 @@ SESSIONS = (
     "lost one."
 )
 CLOSED_SHARE = 0.5
-"""Connections per request from which hardly anything was pipelined."""
+"""Connections per request at which there was hardly anything to pipeline."""
 applies = always
 
 
@@ -30,7 +30,7 @@ def build(results: Results) -> Part:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return a caveat on pipelined requests to servers that close the connection after about each answer."""
+    """Return a caveat if servers closed connections after one or two answers, so that pipelining had no effect."""
     suite = source.head.suite
     if not suite.work.uses_documents or suite.settings(HTTP).pipeline is None:
         return []
@@ -84,7 +84,7 @@ def _connections(results: Results) -> Table:
 
 
 def _handshakes(results: Results) -> Iterator[Table]:
-    """Yield TLS handshakes by kind and their duration, one row per load level; nothing without TLS."""
+    """Yield a table of TLS handshakes by kind, with their duration, one row per load level; nothing without TLS."""
     rows = tuple(
         (
             Cell(level.configuration),

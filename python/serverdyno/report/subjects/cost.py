@@ -188,7 +188,7 @@ def _unmeasured(results: Results) -> tuple[str, ...]:
 
 
 def _generator(results: Results, tables: Labels) -> list[Finding]:
-    """Return how far the generator limited the figures; empty for open load, outages, and without levels."""
+    """Return a finding on how far the generator limited the figures; none for open load, outages, or no levels."""
     if results.source.open or results.source.cut is not None or not results.levels:
         return []
     known = [level for level in results.levels if level.hidden_speed is not None and not level.is_failing]
@@ -229,7 +229,7 @@ def _waits(level: LevelFigures) -> bool:
 
 
 def _machine(results: Results, tables: Labels) -> list[Finding]:
-    """Return how much CPU time other programs and the hypervisor used; empty if unknown or if a caveat says so."""
+    """Return a finding on the CPU time of other programs and the hypervisor; none if unknown or if a caveat has it."""
     if any(Mark.NOISY in level.marks for level in results.levels):
         return []
     costs = [level.cost for level in results.levels]

@@ -286,7 +286,7 @@ def _limits(comparison: Comparison) -> str:
 
 
 def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
-    """Return one row per comparison and figure. `under`: the line below the table."""
+    """Return a table, one row per comparison and figure. `under`: the line below the table."""
     bases = {comparison.base for comparison in comparisons}
     against = len(bases) > 1
     rows = [

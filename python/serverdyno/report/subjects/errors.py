@@ -71,7 +71,7 @@ def build(results: Results) -> Part:
 
 
 def _table(results: Results) -> Table:
-    """Return one row per load level with an error or a client that left."""
+    """Return a table, one row per load level with an error or a client that left."""
     rows = [_error_row(level) for level in results.levels if level.marks & {Mark.ERRORS, Mark.CLIENTS_LEFT}]
     columns = (
         NAME,
@@ -165,9 +165,9 @@ def _errors(results: Results, tables: Labels) -> Finding:
 
 
 def _advised_in(results: Results) -> str:
-    """Return each remedy with the count and the first example of its errors, most frequent first."""
+    """Return each remedy with the number and the first example of its errors, most frequent first."""
     if results.source.cut is not None:
-        return ""  # the errors of an outage are meant
+        return ""  # the errors of an outage are intended
     is_web = results.source.head.suite.work.uses_documents
     remedies = REMEDIES | FOR_WEB_SERVERS if is_web else REMEDIES
     counts, examples = Counter[str](), dict[str, str]()
@@ -332,7 +332,7 @@ def first_error(level: LevelFigures) -> str:
 
 
 def empty(results: Results) -> list[str]:
-    """Return a caveat on servers of the user whose answers to plain GETs all had no body."""
+    """Return a caveat on the user's servers whose answers to plain GETs all had no body."""
     source = results.source
     suite = source.head.suite
     request = suite.settings(HTTP).request if suite.workload == "url" else None

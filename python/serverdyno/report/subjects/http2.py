@@ -28,7 +28,7 @@ def counts_by_name(source: Source, configuration: str) -> Counter[str]:
 
 
 def sentences(source: Source, configuration: str) -> str:
-    """Return a configuration's use of HTTP/2 by its clients; empty if they did not use it."""
+    """Return sentences on how a configuration's clients used HTTP/2; empty if they did not."""
     records, counts = source.records_of(configuration), counts_by_name(source, configuration)
     if not counts[STREAM]:
         return ""

@@ -1,7 +1,8 @@
 """Negotiated sessions with file servers, the clients' caches, and differences between configurations in both.
 
 A plan defines the clients' requests. The server's grants determine the cost of every message on both sides. Signing and
-encryption cost CPU time per byte, so throughput can't compare a server that uses them with one that does not.
+encryption cost CPU time per byte, so the throughput of a server that uses them can't be compared with that of one that
+does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The operations by class and by kind of content, at the peak and at the last level.
 
-Workloads define the classes; this module knows none by name.
+Workloads define the classes; this module names none.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _times_by_class(results: Results) -> Table:
 
 
 def _at_peak_and_last(result: ConfigurationResult) -> Iterator[tuple[OperationFigures, LevelFigures]]:
-    """Yield class by class, so that the two levels of a class are adjacent."""
+    """Yield each class at the peak and at the last level, which are adjacent."""
     levels = [level for level in result.finished if level.index in result.operations_by_level]
     names = [row.operation for rows in result.operations_by_level.values() for row in rows]
     for name in dict.fromkeys(names):

@@ -229,7 +229,7 @@ def at_equal_load(results: Results) -> tuple[TimesCompared, ...]:
 def outage_side(results: Results, name: str, called: str = "") -> Side:
     """Return a configuration as a side of a comparison, with 1 / median time as the figure of each level.
 
-    Failed operations are part of an outage, so they are no obstacle. Durability is shown next to the comparison.
+    Failed operations are part of an outage, so they are not an obstacle. Durability is shown next to the comparison.
     """
     whole = side(results, name, called)
 
@@ -300,7 +300,7 @@ HANDLES_NOTES = (
 
 
 def chart(found: Sequence[OutageFigures], results: Results) -> tuple[Figure, ...]:
-    """Return bars of the median time without service, shortest first; empty for one configuration."""
+    """Return a bar chart of the median time without service, shortest first; empty for one configuration."""
     bars = [
         Series(each.name, style, (Point(0, each.median_s, each.back_s[0], each.back_s[-1]),))
         for style, each in enumerate(found)

@@ -49,7 +49,7 @@ MOST_FINDINGS = 8
 applies = always
 
 LEAST_NETWORK_MS = 0.01
-"""Shorter than any exchange with another process, even over loopback."""
+"""A time shorter than any exchange with another process, even over loopback."""
 
 
 def build(results: Results) -> Part:
@@ -133,7 +133,7 @@ def _tail_cells(level: LevelFigures) -> list[Cell]:
 
 
 def _throughput(results: Results, configurations: Sequence[ConfigurationResult]) -> Table:
-    """Return one row per load level and one column per configuration, the peak in bold.
+    """Return a table, one row per load level and one column per configuration, with the peak in bold.
 
     For file servers, a second column per configuration has the throughput below the client's cache.
     """
@@ -176,7 +176,7 @@ def _by_clients(
     units: Sequence[str],
     cells: Callable[[ConfigurationResult, int], list[Cell]],
 ) -> Table:
-    """Return one row per load level. `cells`: a configuration's cells at a level, one for each unit."""
+    """Return a table, one row per load level. `cells`: a configuration's cells at a level, one for each unit."""
     axis = results.axis
     rows = tuple(
         (
@@ -202,13 +202,12 @@ def _by_clients(
 def _by_portion(
     results: Results, make: Callable[[Results, Sequence[ConfigurationResult]], Table]
 ) -> tuple[Table, ...]:
-    """Return one table per group of configurations."""
     made = [(suffix, make(results, group)) for suffix, group in groups(results)]
     return tuple(replace(table, key=table.key + suffix) for suffix, table in made)
 
 
 def _peak_chart(results: Results) -> Iterator[Figure]:
-    """Yield bars of each configuration's peak with its range, highest first."""
+    """Yield a bar chart of each configuration's peak with its range, highest first."""
     series = tuple(
         Series(result.name, style, (spread_point(0, result.throughput.peak, result.peak.marks),))
         for style, result in enumerate(results.configurations)

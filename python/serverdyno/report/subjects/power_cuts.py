@@ -17,7 +17,7 @@ NOT_COUNTED = "not counted"
 
 
 def table(results: Results) -> Table:
-    """Return one row per configuration, with its measured throughput next to the verdict."""
+    """Return a table, one row per configuration, with its measured throughput next to the verdict."""
     puts = any(cuts.unit != FILE for cuts in results.source.power_cuts)
     whole, other = ("Acknowledged PUTs", "Other PUTs") if puts else ("Flushed files", "Unflushed files")
     columns = (

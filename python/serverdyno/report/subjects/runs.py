@@ -132,7 +132,7 @@ def set_aside(source: Source) -> list[str]:
 
 
 def warnings(source: Source) -> list[str]:
-    """Return warnings on failed runs, on crashes, and on differences of the server's and the generator's counts."""
+    """Return warnings on failed runs, crashes, and differences between the server's and the generator's counts."""
     found = []
     for key in source.head.order:
         note = source.run_notes.get(key.number)

@@ -61,7 +61,7 @@ Cpus = Annotated[str, Field(pattern=r"^(\d{1,9}(-\d{1,9})?(,|$))*$")]
 
 
 class _Disclosed(BaseModel):
-    """The CPU topology of the machine that measured, as stored. It may be another machine than this one."""
+    """The CPU topology of the machine that measured, as stored. It may differ from this machine's."""
 
     thread_siblings: list[Cpus] = []
     numa_node_cpus: dict[int, Cpus | None] = {}
@@ -123,7 +123,6 @@ class Group:
 
     @property
     def marks(self) -> frozenset[Mark]:
-        """Return the marks of all peaks."""
         peaks = (result.peak for result in self.by_count.values())
         return frozenset().union(*(peak.marks for peak in peaks if peak is not None))
 

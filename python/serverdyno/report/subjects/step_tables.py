@@ -337,7 +337,6 @@ def _published_bonnie(year: int, table: PublishedTable, seeks: PublishedTable | 
 
 
 def _figure(value: Value, places: int) -> str:
-    """Return a published figure as printed."""
     return wording.places(number(value), places)
 
 

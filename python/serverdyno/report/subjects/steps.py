@@ -1,4 +1,4 @@
-"""Levels that end when their work is done: the leader of each step, its lead with the interval, and caveats.
+"""Levels that end when their work is done: which configuration is fastest in each step, by how much, and caveats.
 
 This module contains the sentences, `step_tables.py` the tables, `step_charts.py` the charts, and
 `report/figures/steps.py` the figures.

@@ -83,7 +83,7 @@ def columns(level: Column, time: Column, change: Column) -> tuple[Column, ...]:
 def rows(
     pairs: Sequence[TimesCompared], level: Callable[[TimesCompared, AtLevel], int]
 ) -> tuple[tuple[Cell, ...], ...]:
-    """Return one row per pair and load level. `level` returns the number of clients or the offered rate."""
+    """Return the rows, one per pair and load level. `level` returns the number of clients or the offered rate."""
     return tuple(
         (
             Cell(pair.other, f"against {pair.base}"),

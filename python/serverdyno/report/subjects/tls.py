@@ -116,7 +116,7 @@ def warnings(source: Source) -> Iterator[str]:
 
 
 def _offers_resumption(source: Source) -> bool:
-    """Return whether clients made new connections for their requests, and offered to resume earlier sessions."""
+    """Return whether clients opened new connections for their requests, and offered to resume earlier sessions."""
     work = source.head.suite.work
     if not work.uses_documents:
         return False

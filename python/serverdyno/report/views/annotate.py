@@ -1,4 +1,4 @@
-"""Adds alternative text to a drawing, and a heading to a drawing in its own file.
+"""Add alternative text to a drawing, and a heading to a drawing in its own file.
 
 In the page, title and basis are text outside the drawing.
 """

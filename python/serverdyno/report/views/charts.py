@@ -18,7 +18,7 @@ from serverdyno.report.views.palette import COLOURS, GRID, INK, PAPER, QUIET, co
 MOST_NAME = 300.0
 """Maximum width of the names of bars, in pixels."""
 NARROW = 520.0
-"""Width of a chart of bars with short names, so that it can be read on a telephone."""
+"""Width of a chart of bars with short names, so that it can be read on a phone."""
 ROW, BAR, FOOT = 32.0, 18.0, 40.0
 SHORT_ROW = 24.0
 """Height of a row in a chart of many bars."""

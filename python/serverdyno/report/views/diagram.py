@@ -1,4 +1,4 @@
-"""Draws a testbed as SVG: generators on the left, a line per network, servers on the right.
+"""Draw a testbed as SVG: generators on the left, a line per network, servers on the right.
 
 Sizes follow from the texts, so that nothing overlaps.
 """

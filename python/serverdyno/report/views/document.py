@@ -295,7 +295,6 @@ class ReportDocument:
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
-        """Return the JSON schema of the document."""
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **TypeAdapter(cls).json_schema(mode="serialization"),

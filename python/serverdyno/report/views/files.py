@@ -1,4 +1,4 @@
-"""Writes a report into its experiment's folder: the page, figures, raw tables, and the requested views.
+"""Write a report into its experiment's folder: the page, figures, raw tables, and the requested views.
 
 A view of an earlier report that is not requested again is removed, because it would show outdated figures.
 """

@@ -63,7 +63,7 @@ def page(
 ) -> str:
     """Return the page of one or several experiments.
 
-    `published` has the published figures to draw, each with the numbers that it has there.
+    `published` has the published figures to draw, each with its numbers in the published report.
     """
     measured = Measured([each.source for each in built], of, mapping)
     entries = _entries(measured, published)
@@ -85,7 +85,7 @@ def page(
 
 
 def extent(source: Source) -> str:
-    """Return when an experiment was made, its size, and how many of its operations failed."""
+    """Return when an experiment ran, its size, and how many of its operations failed."""
     head, records = source.head, source.records
     load_s = sum(each.window_s if each.step else each.length_s for each in records)
     lengths_s = [each.length_s for each in head.levels if not each.step]

@@ -62,7 +62,6 @@ def _kind(report: Report, table: Table) -> str:
 
 
 def render_compared(compared: Compared, console: Console) -> None:
-    """Print the result of `dyno compare`."""
     _render_warnings((*compared.warnings, *compared.differences), console)
     _render_table(compared.table, console)
     _render_notes([compared.table], console)
