@@ -14,7 +14,7 @@ from support.file_proxy import file_proxy, nfs_requests, smb_requests
 from support.reference_servers import start_nfs, start_smb
 
 RATE = 20
-SPAN = 20
+SPAN = 40
 """Number of successive requests whose time is compared with the rate."""
 SUITE = """
 name = "short"
