@@ -5,6 +5,7 @@ Facts are read, never guessed; a fact that can't be read is None. `noise.py` obs
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
@@ -117,6 +118,7 @@ def tls_keys_logged() -> bool:
     return KEY_LOG in os.environ
 
 
+@functools.cache  # of the module, as loaded
 def _digest(path: Path) -> str | None:
     """Return the SHA-256 of a file, or None if it can't be read."""
     try:
@@ -126,6 +128,7 @@ def _digest(path: Path) -> str | None:
         return None
 
 
+@functools.cache
 def _commit(folder: Path) -> str | None:
     """Return the commit of the source checkout that contains `folder`; None for an installed package."""
     try:
