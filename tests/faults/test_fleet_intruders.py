@@ -141,12 +141,12 @@ def refused(home: Home, fleet: RunningFleet) -> int:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("facts: an error", "node b is not used: it fails with boom"),
+        ("facts: an error", "node b is not used: it failed: boom"),
         ("facts: a pickle", "node b is not used: it sent a message that is not a map"),
         ("facts: frames of Dask", "node b is not used: it sent a message that is not plain data"),
         ("facts: nothing that it should", "node b sent a malformed description of itself: "),
         ("facts: another shape", "node b sent a malformed description of itself: host: Field required"),
-        ("look: an error", "node b is lost: it fails with boom"),
+        ("look: an error", "node b is lost: it failed: boom"),
         ("look: a pickle", "node b is lost: it sent a message that is not a map"),
         ("look: frames of Dask", "node b is lost: it sent a message that is not plain data"),
         (

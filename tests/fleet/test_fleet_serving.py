@@ -107,7 +107,7 @@ def test_what_keeps_a_server_from_starting_on_its_node_is_told_with_the_node(
     assert "node c: reference can't listen on 192.0.2.1" in listener.failures[0]
     stranger = [ServerPlan(server="reference", node="x")]
     assert not carried_out(planned(tmp_path / "f", fleet.path, stranger), listener)
-    assert "has no node x" in listener.failures[1]
+    assert "the plan has servers on x, which the fleet" in listener.failures[1]
 
 
 def test_a_lost_server_node_fails_the_run_takes_the_server_with_it_and_is_resumed(

@@ -194,7 +194,7 @@ def test_shares_of_a_suite_that_are_more_than_all_requests_are_refused() -> None
 
 def test_a_body_is_described_by_the_bytes_that_are_sent() -> None:
     described = RequestSettings(method="POST", body="caf\u00e9").described()
-    assert described == "Requests: POST, a body of 5 bytes. Right answers: status 200 to 299."
+    assert described == "Requests: POST, a body of 5 bytes. Expected answers: status 200 to 299."
 
 
 def test_what_a_session_can_not_have_is_told_with_the_plan() -> None:

@@ -83,12 +83,12 @@ tops = "peak"
 [[today]]
 column = "web_servr"
 value = "IIS 6.0"
-absent = "IIS runs on Windows only."
+absent = "IIS runs only on Windows."
 
 [[today]]
 column = "web_server"
 value = "IIS 7.0"
-absent = "IIS runs on Windows only."
+absent = "IIS runs only on Windows."
 
 [[figures]]
 figures = ["2"]

@@ -75,18 +75,18 @@ def test_when_all_clients_left_that_is_said_and_not_that_nothing_succeeded() -> 
     )
     [head] = [warning for warning in report.warnings if warning.startswith("Clients stopped early")]
     assert head.startswith(
-        "Clients stopped early at 5 of 10 load levels, so the load was lower than planned. Clients lost, summed over "
-        "the repetitions: samba-lax with 1 client (all of"
+        "Clients stopped early at 5 of 10 load levels, marked L, so the load was lower than planned: samba-lax with 1 "
+        "client (all of"
     )
     assert (
-        "8 clients (all of 16) and 1 more. These levels are marked L" in head
+        "8 clients (all of 16 lost) and 1 more. Counts are sums over the repetitions." in head
         and "Throughput excludes all work of clients that left" in head
     )
 
     hit = source.records[-1]
     few = report_of(source, lambda row: without_clients(row, 3) if row is hit else row)
     [head] = [warning for warning in few.warnings if warning.startswith("Clients stopped early")]
-    assert f"over the repetitions: {hit.configuration} with 16 clients (3 of 32). These" in head
+    assert f"lower than planned: {hit.configuration} with 16 clients (3 of 32 lost). Counts" in head
 
 
 def test_what_passed_below_the_cache_stands_beside_each_level_in_every_form(report: Report) -> None:

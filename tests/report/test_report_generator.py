@@ -212,7 +212,7 @@ def test_a_broken_invariant_is_a_warning(change: dict[str, float], said: str) ->
     records = list(source.records)
     records[place] = replace(records[place], **change)  # type: ignore[arg-type]  # one of several types
     report = build_from(replace(source, records=records))
-    warnings = [warning for warning in report.warnings if warning.startswith("The records contradict")]
+    warnings = [warning for warning in report.warnings if warning.startswith("The records are inconsistent")]
     assert any(said in warning for warning in warnings), warnings
 
 

@@ -106,7 +106,7 @@ def test_claims_hold_or_do_not_by_the_statistics_of_the_report(judged: dict[str,
 
 def test_a_claim_that_cannot_be_judged_says_why(judged: dict[str, Answered]) -> None:
     for identity, why in (
-        ("key-1-apache-1.3.23", "IIS runs on Windows only."),
+        ("key-1-apache-1.3.23", "IIS runs only on Windows."),
         (
             "summary-static-scaling-apache-4",
             "None of these experiments contains a finished run with apache, mpm prefork, processors 4",
@@ -134,8 +134,8 @@ def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Sour
     assert labels == sorted(labels, key=int)
     assert labels[0] == "1"
     first = text[text.index("Figure 1: Peaks of static content") : text.index("Figure 2: ")]
-    published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours, in place of: ")
-    assert published_at < ours_at < first.rindex("[SVG]") < first.index("IIS runs on Windows only.")
+    published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours: ")
+    assert published_at < ours_at < first.rindex("[SVG]") < first.index("IIS runs only on Windows.")
     assert "None of these experiments contains a finished run with nginx-for-tux, processors 4" in first
     assert "See Figure 1 ." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
     assert "None of these experiments ran the suite webbench-4.1-dynamic-cgi." in text
@@ -161,7 +161,7 @@ def test_a_page_of_two_experiments_compares_only_within_each(scaled: Source) -> 
     page = page_of(scaled, other)
     assert text_of(page).count(" of load in all, ") == 2
     entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
-    assert entry.count("<figcaption>Ours, in place of: ") == 2
+    assert entry.count("<figcaption>Ours: ") == 2
     assert len(set(re.findall(r'id="([^"]+)"', page))) == len(re.findall(r'id="([^"]+)"', page))
 
 
@@ -219,7 +219,7 @@ def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Pa
         if record.figure == 13:
             times.setdefault(record.configuration, []).append(record.window_s)
     at = page.index("Figure 13: Create a file of 10 GB")
-    drawing = page[page.index("Ours, in place of: ", at) : page.index("<h3>", at)]
+    drawing = page[page.index("Ours: ", at) : page.index("<h3>", at)]
     assert times
     for name, found in times.items():
         assert re.search(rf"elapsed, {re.escape(name)}: {re.escape(significant(fmean(found)))}", drawing), (

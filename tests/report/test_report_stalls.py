@@ -160,7 +160,7 @@ def test_clients_that_could_not_be_made_ready_have_not_left() -> None:
     )
     [warning] = [each for each in report.warnings if "marked L" in each]
     assert (
-        "nginx with 16 clients (2 of 16). These levels are marked L. These clients could not log on"
+        "nginx with 16 clients (2 of 16 lost). Counts are sums over the repetitions. The lost clients could not log on"
         in warning
     )
 

@@ -39,7 +39,7 @@ def test_levels_that_noise_hides_are_not_told_apart_from_the_peak() -> None:
     [row] = table(steep, "shape").rows
     assert row[5].text == row[4].text == "16"
     [finding] = [found for found in flat.findings if found.topic == "Peak"]
-    assert "the true peak may be with any of 1, 8, 16, 24, 32 clients" in finding.evidence
+    assert "the true peak may be at 1, 8, 16, 24, 32 clients" in finding.evidence
     assert "95 % interval" in finding.evidence
 
 
@@ -76,7 +76,7 @@ def test_what_disturbed_a_dip_is_said_with_it() -> None:
         return with_error(scaled(row, 0.5), "server", 3, left=1) if row.level == 7 else row
 
     [claim] = claims(report_of(source, change), "Dip")
-    assert claim.endswith("At these load levels, there were errors and clients left.")
+    assert claim.endswith("In the affected range, there were errors and clients left.")
 
 
 def test_too_few_levels_are_not_judged_and_that_is_not_none_found() -> None:
@@ -194,7 +194,7 @@ def test_points_whose_repetitions_disagree_are_named_at_the_head_the_farthest_fi
         "Repetitions disagree by more than 20 % in 5 of 10 load levels. Their range as a share of the mean"
     )
     first = "a with 24 clients (67 %), b with 16 clients (50 %), a with 32 clients (35 %), b with 8 clients (29 %)"
-    assert f"{first} and 1 more. At these levels" in said
+    assert f"{first} and 1 more. There, the" in said
     for alike in (source, experiment({"a": Shape(2000, noise=0.5)}, repetitions=1)):
         assert not any("disagree" in warning for warning in report_of(alike).warnings)
 

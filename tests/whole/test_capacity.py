@@ -247,7 +247,7 @@ def of_trials(
 def test_the_report_names_the_capacity_its_interval_and_every_trial() -> None:
     source = of_trials({"nginx": 1500.0})
     report = build_from(source)
-    assert report.answer.verdict.startswith("nginx holds p99 ≤ 50 ms up to 1,")
+    assert report.answer.verdict.startswith("nginx meets p99 ≤ 50 ms up to 1,")
     assert "(95 % interval 1," in report.answer.verdict
     assert "generator" not in report.answer.verdict
     tables = {table.key: table for table in report.tables}
@@ -262,7 +262,7 @@ def test_the_report_names_the_capacity_its_interval_and_every_trial() -> None:
 
 def test_who_holds_more_is_proven_over_the_runs() -> None:
     report = build_from(of_trials({"apache": 1500.0, "nginx": 3000.0}, repetitions=4))
-    assert report.answer.verdict.startswith("nginx holds p99 ≤ 50 ms at a +")
+    assert report.answer.verdict.startswith("nginx meets p99 ≤ 50 ms at a +")
     assert "higher rate than apache" in report.answer.verdict
     report = build_from(of_trials({"apache": 1500.0, "nginx": 1500.0}, repetitions=4))
     assert report.answer.verdict.startswith("No winner: no difference in capacity is proven.")
@@ -292,10 +292,10 @@ def test_an_idle_generator_is_not_blamed_for_a_server_that_is_too_slow_without_i
 @pytest.mark.parametrize(
     ("objective", "said"),
     [
-        ("p50<50ms,failed<1%", "50 % failed (status 500), and the objective allows 1 %."),
+        ("p50<50ms,failed<1%", "50 % failed (status 500), but the objective allows 1 %."),
         (
             "p99<50ms",
-            "50 % failed (status 500). They count as slower than every answer, so no p99 can hold.",
+            "50 % failed (status 500). They count as slower than every answer, so the bound on p99 can't be met.",
         ),
     ],
 )
@@ -334,15 +334,15 @@ def test_too_few_connections_for_an_objective_are_named() -> None:
         return replace(level, operations=ended, outstanding_s=busy_s, ready_work_s=0.0, waited=waited)
 
     report = build_from(of_trials({"nginx": 15_000.0}, change=crowded))
-    assert "nginx holds p99 \u2264 50 ms up to at least 1," in report.answer.verdict
+    assert "nginx meets p99 \u2264 50 ms up to at least 1," in report.answer.verdict
     assert "64 connections can't carry more than 1,000 requests/s" in report.answer.verdict
     assert report.answer.limit == "the number of connections."
 
 
 def test_the_borders_of_the_range_are_named() -> None:
     low, high = (build_from(of_trials({"nginx": capacity_s})) for capacity_s in (20.0, 90_000.0))
-    assert "does not hold p99 ≤ 50 ms at the lowest rate allowed, 100 requests/s" in low.answer.verdict
-    assert "still holds p99 ≤ 50 ms at the highest rate allowed, 20,000" in high.answer.verdict
+    assert "does not meet p99 ≤ 50 ms at the lowest rate allowed, 100 requests/s" in low.answer.verdict
+    assert "still meets p99 ≤ 50 ms at the highest rate allowed, 20,000" in high.answer.verdict
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ def test_dyno_load_finds_what_a_server_holds_and_stops_by_itself(
     options = ("--rate", "20,640", "-c", "2", "-d", "0.6s", "--trials", "9", "--into", folder)
     done = home.here("load", slow_server, "--objective", "p90<400ms", *options)
     assert done.returncode == 0, done.stderr
-    assert "target holds p90 ≤ 400 ms up to " in done.stdout, done.stdout
+    assert "target meets p90 ≤ 400 ms up to " in done.stdout, done.stdout
     assert "Capacity at p90 ≤ 400 ms" in done.stdout
     with Experiment.open(folder) as kept:
         records, notes = kept.levels(), kept.run_notes()

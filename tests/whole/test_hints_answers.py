@@ -41,7 +41,7 @@ server { listen 127.0.0.1:{port};
         ("/basic", ("--auth", "basic"), "check the user and the password, and give"),
         ("/token", (), "export a token as DYNO_AUTHORIZATION and give --auth bearer. WWW-"),
         ("/token", ("--auth", "bearer"), "check the token, which may have expired"),
-        ("/allow", ("--method", "PUT", "--data", "x"), "use another --method. Allow: GET, HEAD"),
+        ("/allow", ("--method", "PUT", "--data", "x"), "use another one with --method. Allow: GET, HEAD"),
         ("/twice", ("--data", "a=b"), "may refuse to create the same object twice: --session FILE"),
         ("/forbidden", ("--data", "a=b"), "a log-in or a CSRF token for this method: --session FILE"),
     ],

@@ -86,7 +86,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("sent", "error", "hint"),
     [
-        (("leaf",), "no trusted authority has signed", "may not send its intermediate certificate"),
+        (("leaf",), "no trusted authority has signed", "may omit its intermediate certificate"),
         (("nameless",), "for another name: it has no subjectAltName", "(CN) does not count (RFC 9525)"),
         (("client", "inner"), "not for servers (extendedKeyUsage lacks serverAuth)", "has serverAuth"),
     ],
@@ -142,7 +142,7 @@ def test_a_client_certificate_without_its_intermediate_is_told(home: Home, chain
             return f"{home.here('load', f'https://127.0.0.1:{port}/', *given, *SHORT).stderr}"
 
         said = shown(chained / "client.pem")
-        assert "its file holds one certificate, and another authority has issued it" in said, said
+        assert "its file contains one certificate, and another authority has issued it" in said, said
         assert "P-521" not in said
         assert "does not accept" not in shown(whole)
 

@@ -119,7 +119,7 @@ def test_a_socket_where_nobody_listens_is_named(home: Home, tmp_path: Path) -> N
         made.bind(str(stale))
     done = home.here("load", "http://shop.example/", *SHORT, "--unix-socket", stale)
     assert done.returncode == 1 and f"target at {stale}: nothing answers HTTP" in done.stderr, done.stderr
-    assert "nobody listens on it" in done.stderr and "the port" not in done.stderr
+    assert "nothing listens on it" in done.stderr and "the port" not in done.stderr
 
 
 def test_a_socket_of_a_plan_that_can_not_be_used_is_told_by_its_cause(home: Home, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_socket_of_a_plan_that_can_not_be_used_is_told_by_its_cause(home: Home
         made.bind(str(datagrams))
         for place, said in (
             (tmp_path / "absent", "The socket's file does not exist"),
-            (datagrams, "not of the kind that web servers listen on"),
+            (datagrams, "not a stream socket (SOCK_STREAM)"),
         ):
             (tmp_path / "p.toml").write_text(
                 'name = "p"\nsuite = "./s.toml"\nrepetitions = 1\n[[servers]]\nserver = "external"\n'
@@ -250,7 +250,7 @@ def test_the_habits_of_other_tools_are_understood_or_answered(home: Home, tmp_pa
         (("-v",), "dyno --version"),
         (("-u", "body"), "--method PUT --data-file"),
         (("-u", "me:secret"), "DYNO_AUTHORIZATION"),
-        (("-x", "http://proxy:3128"), "there is no proxy"),
+        (("-x", "http://proxy:3128"), "dyno uses no proxy"),
         (("-I",), "--method HEAD"),
         (("-L",), "dyno does not follow redirects"),
         (("--cacert", "ca.pem"), "--ca-file"),

@@ -303,8 +303,8 @@ def test_a_quota_that_is_used_up_under_load_is_told_and_what_was_put_is_removed(
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("wrong-content=1", "other content than it had acknowledged"),
-        ("torn-put=1", "other content than it had acknowledged"),
+        ("wrong-content=1", "differs from that of the acknowledged PUT"),
+        ("torn-put=1", "differs from that of the acknowledged PUT"),
         ("wrong-etag=1", "--part-bytes above the size of the objects"),
     ],
 )
@@ -325,7 +325,7 @@ def test_a_wrong_object_is_no_matter_of_permissions(
 def test_a_web_server_is_told_as_one_that_does_not_speak_s3(home: Home, tmp_path: Path) -> None:
     with nginx(tmp_path, "server { listen 127.0.0.1:{port}; location / { return 404; } }") as port:
         done = home.here("objects", f"s3://127.0.0.1:{port}/bucket", *SHORT)
-    assert done.returncode == 1 and "check that the URL leads to an S3 server" in done.stderr, done.stderr
+    assert done.returncode == 1 and "check that the URL is that of an S3 server" in done.stderr, done.stderr
 
 
 def test_a_proxy_that_forbids_the_method_is_told_as_such(home: Home, tmp_path: Path) -> None:
@@ -341,7 +341,9 @@ def test_a_proxy_that_forbids_the_method_is_told_as_such(home: Home, tmp_path: P
         open_to_all.stop()
     said = " ".join(told.split())
     assert "status 403 without an error document of S3" in said, told
-    assert "a proxy in front of one that forbids the method" in said and "permissions" not in said, told
+    assert "a proxy in front of the server that forbids the method" in said and "permissions" not in said, (
+        told
+    )
 
 
 def test_a_key_that_may_not_list_uploads_leaves_nothing_if_no_object_is_uploaded_in_parts(home: Home) -> None:
@@ -422,7 +424,7 @@ NAMED = b"<Error><Code>InvalidBucketName</Code></Error>"
     [
         (refusing(413, b"<html></html>"), ("status 413", "client_max_body_size", "--part-bytes")),
         (refusing(403, b"<html></html>"), ("status 403 without an error document of S3", "limit_except")),
-        (refusing(405, b"", method=""), ("status 405 without", "does not lead to an S3 endpoint")),
+        (refusing(405, b"", method=""), ("status 405 without", "is not that of an S3 endpoint")),
         (refusing(501, b"<!DOCTYPE HTML>Unsupported method ('PUT')"), ("status 501 without", "limit_except")),
         (without_checksums, ("NotImplemented: A header you provided", "--checksum none")),
         (refusing(403, LOCKED), ("AccessDenied: Denied [1mby object lock.", "retention")),

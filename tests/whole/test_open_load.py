@@ -244,7 +244,7 @@ def test_a_bound_of_the_rate_that_holds_requests_back_is_named_and_not_the_serve
         head = source.head.model_copy(update={"configurations": bounded})
         report = build_from(replace(source, head=head))
         said = " ".join([report.answer.verdict, *report.warnings])
-        assert ("the rate limit (--max-rate, or max_rate_per_s in bounds) held" in said) is named, said
+        assert ("the rate limit (--max-rate, or max_rate_per_s in bounds) delayed" in said) is named, said
         assert ("did not keep up" in said) is not named
         assert ("kept up with none" in said) is not named
 

@@ -166,9 +166,8 @@ const PROTOCOL: &[Row] = &[
     ),
     (
         |case| case.table == BODILESS,
-        "The server, or a proxy in front of it, sends a body where HTTP allows none. Look at the program or filter that \
-         answers this request: it may write an error page, or the body of a GET, whatever the method and the status \
-         are.",
+        "The server, or a proxy in front of it, sends a body where HTTP allows none. Look at the program or filter \
+         that answers this request: it may send an error page, or the body of a GET, regardless of method and status.",
     ),
     (
         |case| matches!(case.fault, Fault::MalformedChunk | Fault::ExcessData),
@@ -181,8 +180,8 @@ const CONNECTION: &[Row] = &[
     (
         // ENHANCE_YOUR_CALM
         |case| case.http2_code == 11,
-        "The server treats this many requests as an attack, and closes the connection: use fewer --streams, \
-         or a lower --rate (or --max-rate), or raise its limits for one client.",
+        "The server treats this many requests as an attack, and closes the connection: use fewer --streams, or a \
+         lower --rate (or --max-rate), or raise its limits per client.",
     ),
     (
         // INADEQUATE_SECURITY
@@ -211,16 +210,16 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.is.is_unix && case.errno == Some(Errno::ACCESS),
-        "The user that runs dyno may not use the socket: let it write to the socket's file and enter its directories \
-         (chmod, or the group of the server).",
+        "The user that runs dyno has no access to the socket: allow this user to write to the socket's file and to \
+         enter its directories (chmod, or the group of the server).",
     ),
     (
         |case| case.is.is_unix && case.errno == Some(Errno::PROTOTYPE),
-        "The socket is not of the kind that web servers listen on (SOCK_STREAM): check the path of the socket.",
+        "This is not a stream socket (SOCK_STREAM), which web servers use: check the path of the socket.",
     ),
     (
         |case| case.is.is_unix && case.fault == Fault::ConnectionRefused,
-        "The file is there, but nobody listens on it: it may be left over from a server that has ended, or \
+        "The socket's file exists, but nothing listens on it: it may be left over from a server that has ended, or \
          may not be a socket. Start the server, or check the path.",
     ),
     (
@@ -325,8 +324,8 @@ const CONTENT: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::MissingValue,
-        "The answer lacks the header, cookie, expression or pointer of the step, or has it only after the first \
-         256 KiB of the body: look at the answer with another client.",
+        "The step's header, cookie, regex or json_pointer finds nothing in the answer (dyno searches the first 256 \
+         KiB of a body): look at the answer with another client.",
     ),
     (
         |case| case.fault == Fault::UnusableValue,

@@ -63,19 +63,13 @@ pub(crate) fn version_in(name: &str) -> Option<Version> {
 pub(crate) fn refusal(parameter: &str) -> String {
     let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
     let instead = match (name, value) {
-        _ if parameter.contains(',') => {
-            "parameters are joined with & in place of commas, as in ?vers=4.1&uid=1000"
-        }
+        _ if parameter.contains(',') => "join parameters with &, not with commas: ?vers=4.1&uid=1000",
         ("vers" | "version" | "nfsvers", "2" | "4.0") | ("v2" | "v4.0", _) => {
             "dyno speaks neither NFSv2 nor NFSv4.0: use vers=3, or vers=4 for 4.2 or 4.1"
         }
         ("minorversion", "1" | "2") => "write both parts of the version: vers=4.1 or vers=4.2",
-        ("proto", "tcp6") => {
-            "use proto=tcp: the URL's address decides between IPv4 and IPv6, which is nfs://[ADDRESS]/EXPORT"
-        }
-        ("proto", "udp6") => {
-            "use proto=udp: the URL's address decides between IPv4 and IPv6, which is nfs://[ADDRESS]/EXPORT"
-        }
+        ("proto", "tcp6") => "use proto=tcp: the URL's address selects IPv4 or IPv6 (nfs://[ADDRESS]/EXPORT)",
+        ("proto", "udp6") => "use proto=udp: the URL's address selects IPv4 or IPv6 (nfs://[ADDRESS]/EXPORT)",
         ("proto", "rdma" | "rdma6") | ("rdma", _) => "dyno does not speak RDMA: use proto=tcp",
         ("mountproto", _) => "MOUNT uses the transport of NFS: leave it out, or use proto=udp for both",
         ("mountvers", _) => {
@@ -83,17 +77,21 @@ pub(crate) fn refusal(parameter: &str) -> String {
         }
         ("mounthost" | "mountaddr", _) => "dyno sends MOUNT requests to the URL's address: leave it out",
         ("sec", "sys") => "leave it out: all requests use AUTH_SYS",
-        ("sec", _) => "dyno speaks no Kerberos with NFS: allow sec=sys on the export, and leave it out",
+        ("sec", _) => {
+            "dyno does not support Kerberos with NFS: allow sec=sys on the export, and leave it out"
+        }
         ("nconnect" | "max_connect" | "trunkdiscovery" | "notrunkdiscovery", _) => {
             "each client has one connection: leave it out, and use more clients"
         }
         ("rsize" | "wsize", _) => "transfers have the size that the server prefers: leave it out",
-        ("rdirplus" | "nordirplus", _) => "readdirplus of a suite's table [nfs] decides this: leave it out",
+        ("rdirplus" | "nordirplus", _) => "readdirplus in [nfs] of a suite sets this: leave it out",
         ("resvport" | "noresvport", _) => {
             "dyno uses ports below 1024 if the server requires them and the user may use them: leave it out"
         }
         ("sync", _) => "a suite decides what is flushed: leave it out",
-        ("user" | "username" | "pass" | "password", _) => "a user has a number in NFS: use uid=1000&gid=1000",
+        ("user" | "username" | "pass" | "password", _) => {
+            "NFS identifies users by number: use uid=1000&gid=1000"
+        }
         _ if OF_A_MOUNT.contains(&name) => WITHOUT_EFFECT,
         _ => return format!("{parameter:?} is not a valid parameter; these are {KNOWN}"),
     };

@@ -37,14 +37,14 @@ fn virtual_host(is: &Circumstances) -> bool {
 }
 
 const VIRTUAL: &str =
-    "With --addressing virtual the server must recognise the bucket in the host's name. Set the server's own \
-     domain (such as MINIO_DOMAIN), or use --addressing path. If it is set, create the bucket.";
+    "With --addressing virtual, the server must recognise the bucket in the host's name. Set the server's own domain \
+     (such as MINIO_DOMAIN), or use --addressing path. If the domain is set, create the bucket.";
 
 const OF_ANOTHER_PROGRAM: &str =
-    "S3 servers say in an error document why they refuse a request. This refusal probably comes from a proxy in front of \
-     one that forbids the method or the path (nginx: limit_except, deny; a firewall for web applications), or the URL \
-     does not lead to an S3 endpoint. Allow GET, HEAD, PUT, POST and DELETE in the proxy, or give the URL of the S3 \
-     server itself.";
+    "S3 servers explain a refusal in an error document. This refusal has none: it probably comes from a proxy in \
+     front of the server that forbids the method or the path (nginx: limit_except, deny; a web application firewall), \
+     or the URL is not that of an S3 endpoint. Allow GET, HEAD, PUT, POST and DELETE in the proxy, or give the URL of \
+     the S3 server itself.";
 
 fn checksum(is: &Circumstances) -> bool {
     is.has_checksum && !chunked(is)
@@ -88,8 +88,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],
         circumstance: always,
-        text: "The bucket is in another region: give --region with the name that the server expects. In a cloud, the endpoint \
-               must be that region's, too.",
+        text: "The bucket is in another region: give --region with the name that the server expects. In a cloud, the \
+             endpoint must be in that region, too.",
     },
     Row {
         names: &["NoSuchBucket", "InvalidBucketName", "MethodNotAllowed", "NoSuchKey"],
@@ -99,8 +99,8 @@ const ROWS: &[Row] = &[
     Row {
         names: &["InvalidBucketName"],
         circumstance: always,
-        text: "The server accepts no bucket with this name. S3's names have 3 to 63 characters, only a-z, \
-               0-9, - and dots.",
+        text: "The server accepts no bucket with this name. Bucket names in S3 have 3 to 63 characters, only a-z, \
+             0-9, - and dots.",
     },
     Row {
         names: &["NoSuchBucket"],
@@ -134,7 +134,7 @@ const ROWS: &[Row] = &[
     Row {
         names: &["EntityTooSmall"],
         circumstance: always,
-        text: "All parts of a multipart upload but the last need 5 MiB or more: give a larger --part-bytes.",
+        text: "All parts of a multipart upload except the last must have at least 5 MiB: give a larger --part-bytes.",
     },
     Row {
         names: &["EntityTooLarge"],
@@ -155,8 +155,9 @@ pub(crate) fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static s
         (None, Some(403)) => "AccessDenied",
         (None, Some(301 | 302 | 307 | 308)) => {
             return Some(
-                "The server redirects the request, and dyno follows no redirect: curl -i shows the Location. If it begins \
-                 with https://, use s3s:// in place of s3://. If the bucket is in another region, give --region.",
+                "The server redirects the request, and dyno does not follow redirects: curl -i shows the Location. If \
+                 it begins with https://, use s3s:// in place of s3://. If the bucket is in another region, give \
+                 --region.",
             )
         }
         (None, Some(503)) => {
@@ -196,8 +197,8 @@ fn of_text(failure: &Failure, text: &str) -> Option<&'static str> {
             Some("The server can't delete several objects with one request: leave delete_many out of --mix.")
         }
         Some(403 | 200) if has(&["object lock", "object-lock", "retention", "legal hold", "worm"]) => Some(
-            "The bucket has Object Lock: what is put there can't be removed before its retention ends. Use a bucket \
-             without it.",
+            "The bucket has Object Lock: objects can't be removed before their retention ends. Use a bucket without \
+             it.",
         ),
         _ => None,
     }
@@ -220,7 +221,7 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
             "The server may store the framing of chunks as content: try --payload unsigned or --payload signed.",
         ),
         Fault::WrongContent | Fault::WrongLength => Some(
-            "The server returned other content than it had acknowledged: look at its disks, and at caches \
+            "The content differs from that of the acknowledged PUT: look at the server's disks, and at caches \
              and proxies in front of it. Or somebody else puts objects below the prefix.",
         ),
         Fault::WrongEtag | Fault::ListWrong => Some(
@@ -229,7 +230,7 @@ fn of_fault(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         ),
         Fault::MalformedMessage if is.is_virtual => Some(VIRTUAL),
         Fault::MalformedMessage => {
-            Some("The response is not valid in S3: check that the URL leads to an S3 server.")
+            Some("The response is not valid in S3: check that the URL is that of an S3 server.")
         }
         _ => None,
     }
@@ -243,8 +244,8 @@ fn of_http(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
         _ if is_plain => return Some("The port speaks plain HTTP: use s3:// in place of s3s://."),
         Fault::HandshakeTimeout | Fault::HandshakeRefused | Fault::MalformedRecord => {
             return Some(
-                "Check that the port speaks TLS, and look at the server's log. If it speaks no TLS, use s3:// in place \
-                 of s3s://.",
+                "Check that the port speaks TLS, and look at the server's log. If the port does not speak TLS, use \
+                 s3:// in place of s3s://.",
             )
         }
         Fault::MalformedHead | Fault::ClosedEarly | Fault::ConnectionReset if !is.is_secure => {
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_and_a_server_error_have_different_remedies() {
-        check(Fault::WrongContent, Payload::Unsigned, "other content");
+        check(Fault::WrongContent, Payload::Unsigned, "acknowledged PUT");
         check(Fault::WrongLength, Payload::Chunked, "framing");
         check(Fault::WrongEtag, Payload::Chunked, "--part-bytes");
         check(Fault::ListWrong, Payload::Signed, "--part-bytes");

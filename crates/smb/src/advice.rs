@@ -86,7 +86,7 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::AccessDenied, &[], "The server does not let the user create, write or delete files there: the share may be read-only (Samba: read only, write list), or the directory's permissions or masks (create mask, directory mask) may forbid it. If files were created, and only changes are refused, the share may be write-once or have a retention time (Samba: vfs objects = worm)."),
     Row::failed(Fault::NotFound, &[], "A file disappeared right after it was created, or the directory does not exist: create the directory of the URL, and look for a program or setting that hides or removes files (Samba: veto files; a virus scanner).").when(below_the_share),
     Row::failed(Fault::NotFound, &[], "A file disappeared right after it was created: the server hides or removes it (Samba: veto files; a virus scanner), stores its name in another case (Samba: preserve case, default case, case sensitive), or somebody removed the directory."),
-    Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server, and such links are not followed: use the URL of the server and share to which it leads."),
+    Row::failed(Fault::ErrorStatus, &[PATH_NOT_COVERED], "The directory is a DFS link to another server. dyno does not follow such links: use the URL of the target server and share."),
     Row::failed(Fault::ErrorStatus, &[NOT_A_DIRECTORY], "The URL names a file: name its directory.").when(below_the_share),
     Row::failed(Fault::SharingViolation, &[], "Another program has a file of the load open: a virus scanner, an indexer or a backup on the server. Exclude the load's files there (serverdyno-*, Bonnie.*). If every file fails at its first open, the server can't get the kernel's share mode: set kernel share modes = no (Samba)."),
     Row::failed(Fault::WrongContent, &[], WRONG_CONTENT),
@@ -125,7 +125,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::LogOn, &[NO_LOGON_SERVERS], "The server can't reach its domain controller: correct this on the server."),
     Row::refused(Refusal::LogOn, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),
     Row::refused(Refusal::LogOn, &[ACCESS_DENIED], "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \"auto\" with max_dialect 3.0 or newer."),
-    Row::refused(Refusal::LogOn, &[], "Look in the server's log for the reason why it refused this user."),
+    Row::refused(Refusal::LogOn, &[], "The server's log may show why it refused this user."),
 
     Row::refused(Refusal::Ticket, &[SKEW, NOT_YET_VALID, TIME_DIFFERENCE_AT_DC], CLOCKS),
     Row::refused(Refusal::Ticket, &[EXPIRED, NETWORK_SESSION_EXPIRED], EXPIRED_TICKET),
@@ -137,9 +137,9 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Ticket, &[ACCOUNT_RESTRICTION, INVALID_LOGON_HOURS, LOGON_TYPE_NOT_GRANTED], KEPT_OUT),
     Row::refused(Refusal::Ticket, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES], NO_MORE_SESSIONS),
     Row::refused(Refusal::Ticket, &[ACCESS_DENIED], "The server denies this user the log-on, or requires encryption: name another user, or set encryption = \"auto\" with max_dialect 3.0 or newer."),
-    Row::refused(Refusal::Ticket, &[], "Look in the server's log for the reason why it refused this user."),
+    Row::refused(Refusal::Ticket, &[], "The server's log may show why it refused this user."),
     Row::refused(Refusal::TicketExpired, &[], EXPIRED_TICKET),
-    Row::refused(Refusal::Unproven, &[], "Another server, or something between it and this client, answers at this address. Check which host the name in the URL leads to."),
+    Row::refused(Refusal::Unproven, &[], "Another server, or something between it and this client, answers at this address. Check which host the name in the URL resolves to."),
 
     Row::refused(Refusal::Share, &[BAD_NETWORK_NAME], "The server has no share of this name: compare shares with `smbclient -L //HOST`. If it is listed, the server can't serve it: its directory may have been removed, or it is a DFS link to another server; look at its log."),
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share accepts no guests: name a user (--user), or allow guests on the server (Samba: guest ok = yes).").when(as_guest),
@@ -147,7 +147,7 @@ const HINTS: &[Row] = &[
     Row::refused(Refusal::Share, &[ACCESS_DENIED], "The share denies this user, or this machine: give access to it on the server (Samba: valid users, invalid users, hosts allow, hosts deny). Otherwise, the server's log says why: a command that it runs first may have failed (Samba: root preexec, preexec)."),
     Row::refused(Refusal::Share, &[REQUEST_NOT_ACCEPTED, INSUFF_SERVER_RESOURCES, INSUFFICIENT_RESOURCES], "The share accepts no more connections: its limit is reached (Samba: max connections). Each client needs one, in Bonnie each seeker: raise the limit, or use fewer clients (-c) or seekers (--seekers)."),
     Row::refused(Refusal::ReadOnly, &[], "Let the user write there: on Samba, read only = no, or the user in write list; on Windows, the share's permissions."),
-    Row::refused(Refusal::Share, &[], "Look in the server's log for the reason why it refused the share."),
+    Row::refused(Refusal::Share, &[], "The server's log may show why it refused the share."),
 ];
 
 #[cfg(test)]

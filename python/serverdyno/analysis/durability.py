@@ -128,7 +128,7 @@ class Witnesses:
             return f"{server}, the kernel counted {self.by_kernel:,}"
         if kept and self.by_server < (1 - STRAY_SHARE) * flushes:
             return (
-                f"{server}, fewer than {flushes:,} promises of durable data; the kernel counted "
+                f"{server}, fewer than the {flushes:,} answered flushes; the kernel counted "
                 f"{self.by_kernel:,} syncs of all kinds"
             )
         return ""

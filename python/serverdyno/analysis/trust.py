@@ -70,8 +70,8 @@ class Mark(StrEnum):
     )
     MISSING = "fewer repetitions than planned"
     PART_OF_A_PASS = (
-        "part of a pass: in at least one repetition, clients completed less than one pass of the workload on "
-        "average, so a faster server received other operations"
+        "part of a pass: in at least one repetition, clients completed less than one pass of the workload "
+        "on average, so a faster server received different operations"
     )
 
 

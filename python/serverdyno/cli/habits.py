@@ -46,7 +46,7 @@ ON_THE_WEB = {
     "--latency": ("dyno always shows response times", REPORT),
     "-w": ("--report writes the results as HTML", REPORT),
     "-x": (
-        "--report writes the results as HTML (ab), and there is no proxy (curl, hey)",
+        "--report writes the results as HTML (ab), and dyno uses no proxy (curl, hey)",
         "The load goes directly to the server: give its own URL, or --resolve HOST:PORT:ADDRESS.",
     ),
     "-y": ("--report writes the results as HTML", REPORT),

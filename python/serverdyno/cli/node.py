@@ -22,7 +22,7 @@ def node(
 ) -> None:
     """Generate load for a fleet on this machine, until Ctrl-C.
 
-    If the scheduler ends, the node waits and joins it again.
+    If the scheduler ends, the node waits and then rejoins it.
     """
     # Imports create no garbage, and searching for garbage takes a tenth of the start's CPU time.
     gc.disable()

@@ -35,7 +35,7 @@ def objects(
     into: Into = None,
     as_json: AsJson = False,
 ) -> None:
-    """Load a bucket of an S3 server with more and more clients, and delete their objects at the end.
+    """Load a bucket of an S3 server with more and more clients, and delete the clients' objects at the end.
 
     The access key comes from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the AWS profile.
     """

@@ -73,7 +73,7 @@ def url_of(directory: str) -> str:
     if not directory:
         raise UserError(
             "-d is empty",
-            hint="Give a directory. If the command uses a shell variable, this variable is not set.",
+            hint="Give a directory. If the command uses a shell variable, check that it is set.",
         )
     try:
         place = Path(directory)
@@ -113,7 +113,7 @@ def _meant(directory: str) -> str | None:
             f"Write a share as -d smb://{found[1]}/{found[2] or 'SHARE'}, an export as -d nfs://{directory}"
         )
     elif re.fullmatch(r"(?:[^/@]+@)?[^/:@]+:[^:]*", directory):
-        hint = "For a directory that ssh reaches, mount it with sshfs, and give -d MOUNTPOINT."
+        hint = "For a directory on another machine, mount it with sshfs, and give -d MOUNTPOINT."
     return hint
 
 
@@ -235,8 +235,8 @@ def _server(suite: Suite, place: Place, max_rate_per_s: float | None) -> dict[st
         raise UserError(
             "--user is empty",
             hint=(
-                "Leave the option out to log on as a guest. If the command uses a shell variable, this "
-                "variable is not set."
+                "Leave the option out to log on as a guest. If the command uses a shell variable, check that it is "
+                "set."
             ),
         )
     server: dict[str, Any] = {"server": "external", "name": "target", "url": url}

@@ -128,7 +128,7 @@ def consents_of(bind: str, *ports: int | None) -> list[tuple[str, bytes]]:
     from serverdyno.servers.reference_model import LOOPBACK  # noqa: PLC0415
 
     if 0 in ports and bind != LOOPBACK:
-        raise UserError("--bind needs explicit ports, because consent is given for each of them")
+        raise UserError("--bind needs explicit ports, because consent is given per port")
     token = os.environ.get(CONSENT_VARIABLE)
     if token is None or 0 in ports:
         return []

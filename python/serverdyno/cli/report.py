@@ -28,9 +28,11 @@ def report(
         str | None,
         typer.Option(
             metavar="NAME[:FIGURE]",
-            help="Draw the curves of this published report next to the experiment's, or its figures by "
-            "number of processors. With FIGURE, draw only that figure, for example "
-            "2003-veritest-iis:4. The two are not comparable.",
+            help=(
+                "Draw this published report's curves, or its figures by number of processors, next to the "
+                "experiment's. With FIGURE, draw only that figure, for example 2003-veritest-iis:4. The two are not "
+                "comparable."
+            ),
         ),
     ] = None,
     as_published: Annotated[

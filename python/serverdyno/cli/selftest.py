@@ -37,8 +37,8 @@ def selftest(
 ) -> None:
     """Measure a server against itself: the smallest difference that this machine can show.
 
-    Runs two equal configurations of one server, interleaved, for about four minutes. Later experiments on this machine
-    show the noise floor that it finds. Exits with 1 and keeps nothing if the machine is not fit.
+    Runs two identical configurations of one server, interleaved, for about four minutes. Later experiments on this
+    machine show the noise floor that it finds. If the machine is not fit, exits with 1 and stores nothing.
     """
     from serverdyno import report  # noqa: PLC0415
     from serverdyno.cli import carry_out  # noqa: PLC0415

@@ -293,7 +293,7 @@ async def said(peer: rpc, handler: str, **words: object) -> dict[str, Any]:
     except OSError:
         raise
     except Exception as error:  # an error in the peer's handler, as reported by Dask's server
-        raise PeerError(f"it fails with {quoted(str(error))}") from error
+        raise PeerError(f"it failed: {quoted(str(error))}") from error
     if "refused" in answer:
         raise PeerError(quoted(str(answer["refused"])))
     return answer

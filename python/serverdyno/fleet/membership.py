@@ -163,7 +163,7 @@ def check_known(folder: FleetFolder, serving: Collection[str]) -> None:
     """Raise UserError if servers are on nodes that the fleet does not have."""
     if strangers := sorted(set(serving) - set(folder.nodes)):
         raise UserError(
-            f"the fleet {folder.name} has no node {', '.join(strangers)}, on which the plan has servers",
+            f"the plan has servers on {', '.join(strangers)}, which the fleet {folder.name} does not have",
             hint=f"Its nodes: {', '.join(folder.nodes)}.",
         )
 
@@ -192,8 +192,7 @@ def check_reach(target: _native.Target, nodes: list[DaskNode]) -> None:
     ]
     if target.loopback and far:
         raise UserError(
-            f"{target.url} is a loopback address, which means another machine or network for "
-            f"{', '.join(far)}",
+            f"{target.url} is a loopback address, so {', '.join(far)} would load a different machine or network",
             hint="Use the server's address in the nodes' network.",
         )
 

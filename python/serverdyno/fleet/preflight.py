@@ -28,7 +28,9 @@ PAUSE_S = 0.2
 
 The pause lets a server with a rate limit recover from a burst.
 """
-PATH_HINT = "Correct this path, or remove it. If its status is right, give all right statuses: --expect-status 200,404."
+PATH_HINT = (
+    "Correct or remove this path. If its status is right, list all right ones: --expect-status 200,404."
+)
 """Hint for a path whose status is wrong. Other paths of the same host may be right."""
 WITHOUT_BODY = [204, 205, 304]
 """Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5)."""

@@ -56,7 +56,7 @@ class SshHosts(Model):
         description="Directory for the node's certificate on each host, relative to the user's home.",
     )
     ssh_options: list[str] = Field(
-        default=[], description="Further options for ssh, as a list of words: -p, 2222."
+        default=[], description="Additional options for ssh, as a list of words: -p, 2222."
     )
     hosts: list[SshHost] = Field(min_length=1, description="The machines.")
 

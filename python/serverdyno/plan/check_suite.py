@@ -210,7 +210,7 @@ def _load_problems(suite: Suite) -> list[Problem]:
     problems += [
         Problem(
             ("threads_from", index, "clients"),
-            f"{after.clients} clients after {before.clients}: each step must begin at more clients",
+            f"{after.clients} clients after {before.clients}: each step must begin at a higher number of clients",
         )
         for index, (before, after) in enumerate(pairwise(suite.threads_from), start=1)
         if after.clients <= before.clients

@@ -142,7 +142,7 @@ def _entries(line: str, url: str) -> Iterator[tuple[str, int]]:
         raise ValueError(f"this line of an access log has no request; {OF_GET}: {OTHERS}")
     elif found := _FRACTION.fullmatch(line):
         raise ValueError(
-            f"the weight {found[1]} is not a whole number, such as 5 and 10 instead of 0.5 and 1"
+            f"the weight {found[1]} is not a whole number: write, for example, 5 and 10 instead of 0.5 and 1"
         )
     else:
         raise ValueError(f"{line[:60]!r} is not a path; write /path, or /path weight; write a space as %20")

@@ -57,7 +57,7 @@ def _texts(results: Results) -> tuple[str, ...]:
         f"The figures leave out run {record.run}, {record.configuration}, load level {record.name}: {reason}."
         for record, reason in results.left_out
     ]
-    found += [f"The records contradict themselves: {problem}." for problem in results.contradictions]
+    found += [f"The records are inconsistent: {problem}." for problem in results.contradictions]
     return (
         *found,
         *([] if source.cut is not None else [*errors.failing(results), *errors.away(results)]),
@@ -115,7 +115,7 @@ def _unlike_repetitions(results: Results) -> list[str]:
     return [
         f"Repetitions disagree by more than {wording.share(RANGE_SHARE)} in {len(apart):,} of "
         f"{wording.plural(len(repeated), 'load level')}. Their range as a share of the mean, largest first: "
-        f"{which}. At these levels, the experiment can't show small differences, and more repetitions may change the "
+        f"{which}. There, the experiment can't show small differences, and more repetitions may change the "
         "means."
     ]
 
@@ -129,7 +129,8 @@ def _parts_of_a_pass(results: Results) -> list[str]:
     clients = wording.listing([str(count) for count in sorted({level.clients for level in short})])
     return [
         f"Clients had too little time to finish the workload at {len(short):,} of "
-        f"{wording.plural(len(known), 'load level')}, marked P (with {clients} clients). In the repetition with the "
-        "fewest passes, a client completed less than one pass on average. A faster server gets further in the "
-        "workload, so it receives other operations. Longer load levels make the work comparable."
+        f"{wording.plural(len(known), 'load level')}, marked P (with {clients} clients). In the repetition "
+        "with the fewest passes, a client completed less than one pass on average. A faster server gets "
+        "further in the workload, so it receives different operations. Longer load levels make the work "
+        "comparable."
     ]

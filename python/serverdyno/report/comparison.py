@@ -274,7 +274,8 @@ def _differences(base: Source, other: Source) -> tuple[str, ...]:
         **{f"host's {fact}": (_host(base, fact), _host(other, fact)) for fact in LASTING_HOST_FACTS},
     }
     return tuple(
-        f"The {what} differs between the two experiments, so differences may have another cause than the server."
+        f"The {what} differs between the two experiments, so differences may have a cause other than the "
+        "server."
         for what, (first, second) in pairs.items()
         if first != second
     )

@@ -15,14 +15,14 @@ from serverdyno.report.subjects import capacity, codings, differences, http2, ne
 
 FIGURES = (
     "Throughput: mean over the repetitions of a load level. Peak: the highest of these means. Overall "
-    "average: the mean of these means. Improvement: configuration / base - 1. 1 Mbit/s is 10^6 bits/s, "
+    "average: the mean of these means. Improvement: configuration / base - 1. 1 Mbit/s is 10^6 bits/s. "
 )
 INTERVAL = (
-    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. The noise is estimated "
-    "from {runs}. A comparison excludes at most one outlying run, which the report names. The peak is "
-    "cross-validated: each half of the runs is read at the load level where the other half peaks. Three or more "
-    "configurations share one pooled variance; a comparison uses the variance of its pair if that is larger. "
-    "Intervals are not widened for the number of comparisons."
+    "The 95 % interval of an improvement is a t interval on the logarithm of the ratio. The noise is "
+    "estimated from {runs}. A comparison excludes at most one outlying run, which the report names. The "
+    "peak is cross-validated: each half of the runs is evaluated at the load level where the other half "
+    "peaks. Three or more configurations share one pooled variance; a comparison uses the variance of its "
+    "pair if that is larger. Intervals are not widened for the number of comparisons."
 )
 VERDICT = (
     "Faster or slower: the interval excludes 0 %. Equivalent: the whole interval lies within {within:g} % on both "

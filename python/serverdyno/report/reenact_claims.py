@@ -41,7 +41,7 @@ ONE_FIGURE = (
     "The claim does not compare the peaks or the overall averages of two configurations, or the report prints no "
     "numbers for them."
 )
-ONE_LEVEL = "The claim is about single numbers of clients, for which there is no verdict."
+ONE_LEVEL = "The claim is about individual numbers of clients, for which there is no verdict."
 
 
 class Holds(StrEnum):

@@ -110,7 +110,7 @@ class AppliedHostChanges:
         except OSError as error:
             raise Refused(
                 f"can't set the kernel's write-back limits: {error}",
-                "Only root on the machine itself can set them. Elsewhere, remove the vm_ settings.",
+                "Only root on the host, not in a container, can set them. Otherwise, remove the vm_ settings.",
             ) from error
         self._undo.append(held.release)
 

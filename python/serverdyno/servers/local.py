@@ -395,7 +395,7 @@ class LocalServer(ABC, Generic[SettingsT]):
             *self._program_note(),
             f"CPUs: {', '.join(map(str, self.cpus)) or 'all'}.{self._shared_cores()}",
             f"Each process may open {open_files} files.",
-            "CPU time: user and system of all its processes, ended ones included, in ticks of 10 ms.",
+            "CPU time: user and system time of all its processes, ended ones included, in ticks of 10 ms.",
             "Memory: proportional set size if readable, otherwise the sum of resident set sizes.",
         ]
 

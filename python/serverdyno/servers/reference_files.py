@@ -131,6 +131,6 @@ class ReferenceFiles(FileServer[ReferenceFilesSettingsT], Generic[ReferenceFiles
 
     def notes(self) -> list[str]:
         return [
-            f"The files may have up to {self.capacity_mib} MiB in total; then the disk is full.",
+            f"The files can have up to {self.capacity_mib} MiB in total; beyond that, the disk is full.",
             self.network_note(),
         ]

@@ -84,9 +84,9 @@ KERBEROS = ("SecType = sys", "SecType = krb5")
     ("changes", "more", "hint"),
     [
         ((SQUASH,), "uid=0&gid=0", "The server maps root to nobody (root_squash)"),
-        ((SQUASH,), "uid=4321&gid=4321", "user whose uid the clients send may not write"),
+        ((SQUASH,), "uid=4321&gid=4321", "The clients' uid has no write access"),
         ((), "uid=0&gid=0", "If it maps all users to nobody (all_squash), chown the directory on the server"),
-        ((), "uid=4321&gid=4321", "(all_squash), the uid that clients send has no effect: chown"),
+        ((), "uid=4321&gid=4321", "(all_squash), the clients' uid has no effect: chown"),
         ((READ_ONLY,), "", "The export is read-only"),
         ((KERBEROS,), "", "Allow sec=sys on the export"),
     ],

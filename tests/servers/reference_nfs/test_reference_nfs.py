@@ -248,8 +248,8 @@ def test_the_version_may_be_spelled_as_in_a_mount(spelled: str) -> None:
     ("parameter", "instead"),
     [
         ("nfsvers=4.0", "use vers=3, or vers=4 for 4.2 or 4.1"),
-        ("proto=tcp6", "use proto=tcp: the URL's address decides between IPv4 and IPv6"),
-        ("vers=4.1,proto=tcp", "joined with & in place of commas"),
+        ("proto=tcp6", "use proto=tcp: the URL's address selects IPv4 or IPv6"),
+        ("vers=4.1,proto=tcp", "join parameters with &, not with commas"),
         ("hard", "leave it out"),
     ],
 )

@@ -83,8 +83,8 @@ fn ticket(hexadecimal: &str) -> Result<Arc<ServiceTicket>, TargetError> {
     ticket.map(Arc::new).map_err(|why| TargetError::Session {
         why: why.to_string(),
         advice: Some(
-            "Let the KDC issue AES tickets for the server: on a domain controller, its account's supported \
-             encryption types.",
+            "Let the KDC issue AES tickets for the server: on a domain controller, change the supported encryption \
+             types of the server's account.",
         ),
     })
 }

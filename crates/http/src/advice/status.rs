@@ -53,9 +53,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 401 && case.is.challenge == Challenge::Foreign,
-        "The server asks for credentials with a scheme that dyno does not support: dyno supports only basic \
-         and bearer. Allow one of them in the server for the test, or log in with curl and give its cookie \
-         with --cookie.",
+        "The server asks for credentials with a scheme that dyno does not support: dyno supports only basic and \
+         bearer. Allow one of them in the server for the test, or log in with curl and give the cookie with --cookie.",
     ),
     (
         |case| {
@@ -124,7 +123,7 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| matches!(case.status, 405 | 501),
-        "The server does not allow this method for this URL: use another --method.",
+        "The server does not allow this method for this URL: use another one with --method.",
     ),
     (
         |case| case.status == 406,
@@ -143,9 +142,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.status == 409 && case.is.asking.to_change,
-        "All requests are equal, and the server may refuse to create the same object twice: --session FILE sends a \
-         different body with each request (docs/sessions.md). If the status is right, use --expect-status \
-         201,409.",
+        "All requests are identical, and the server may refuse to create the same object twice: --session FILE sends \
+         a different body with each request (docs/sessions.md). If the status is right, use --expect-status 201,409.",
     ),
     (
         |case| case.status == 411,
@@ -193,8 +191,8 @@ pub(super) const STATUS: &[Row] = &[
     ),
     (
         |case| case.redirect == Redirect::Cookie,
-        "The server may want the cookie that it sets: give it with --cookie NAME=VALUE, as curl -I shows it as \
-         Set-Cookie, or use --session (docs/sessions.md). Otherwise use the URL of the header Location.",
+        "The server may want the cookie that it sets: give it with --cookie NAME=VALUE (curl -I shows it in \
+         Set-Cookie), or use --session (docs/sessions.md). Otherwise use the URL of the header Location.",
     ),
     (
         |case| is_redirect(case.status) && case.is.redirects_to_itself,
@@ -235,11 +233,11 @@ pub(super) const STATUS: &[Row] = &[
     (
         |case| case.status == 503,
         "The server refuses requests: it is overloaded, under maintenance, or limits the rate or the number of \
-         connections, or no server behind it is up. Look at its log, or ask less often (--rate, fewer clients).",
+         connections, or no server behind it is up. Look at its log, or send fewer requests (--rate, fewer clients).",
     ),
     (
         |case| case.status == 505,
-        "The server does not speak this version of HTTP: use another --http.",
+        "The server does not speak this version of HTTP: use another version with --http.",
     ),
     (|case| case.status >= 500, "Look at the server's error log: the request fails inside the server."),
     (

@@ -30,23 +30,22 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| refuses_certificate(case) && case.is.certificate.has_p521_key,
-        "The server does not accept the client certificate of --cert: its key is on the curve P-521, which \
-         works only over TLS 1.3 (--tls-min 1.3). Otherwise check that the server trusts its authority, that \
-         its file holds the whole chain, that it has not expired, and that it may be used for clients \
-         (extendedKeyUsage clientAuth).",
+        "The server does not accept the client certificate of --cert: its key is on the curve P-521, which works only \
+         over TLS 1.3 (--tls-min 1.3). Otherwise check that the server trusts its authority, that its file contains \
+         the whole chain, that it has not expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
     ),
     (
         |case| refuses_certificate(case) && case.is.certificate.lacks_issuer,
-        "The server does not accept the client certificate of --cert: its file holds one certificate, and another \
+        "The server does not accept the client certificate of --cert: its file contains one certificate, and another \
          authority has issued it. If that is an intermediate authority (openssl x509 -noout -issuer -in FILE), append \
-         its certificate to the file. Otherwise check that the server trusts the authority, that the certificate has not \
-         expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
+         its certificate to the file. Otherwise check that the server trusts the authority, that the certificate has \
+         not expired, and that it may be used for clients (extendedKeyUsage clientAuth).",
     ),
     (
         refuses_certificate,
-        "The server does not accept the client certificate of --cert: check that the server trusts its \
-         authority, that its file holds the whole chain, that it has not expired, and that it may be used \
-         for clients (extendedKeyUsage clientAuth).",
+        "The server does not accept the client certificate of --cert: check that the server trusts its authority, \
+         that its file contains the whole chain, that it has not expired, and that it may be used for clients \
+         (extendedKeyUsage clientAuth).",
     ),
     (
         |case| {
@@ -70,7 +69,7 @@ pub(super) const TLS: &[Row] = &[
     (
         |case| matches!(case.alert, 80 | 112),
         "The server may have no certificate for the host of the URL (SNI): use a name that it serves; --resolve \
-         HOST:PORT:ADDRESS connects to any address. Its log says more.",
+         HOST:PORT:ADDRESS connects to any address. The server's log has details.",
     ),
     (
         |case| case.alert == 70,
@@ -105,10 +104,10 @@ pub(super) const TLS: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::UntrustedCertificate,
-        "Name the authority that signed the server's certificate, or the certificate itself if it is \
-         self-signed: --ca-file FILE. If that is done, the server may not send its intermediate certificate: \
-         its file must hold the whole chain (nginx: ssl_certificate; `openssl s_client -connect HOST:PORT \
-         -showcerts` shows what it sends). --insecure accepts any certificate.",
+        "Name the authority that signed the server's certificate, or the certificate itself if it is self-signed: \
+         --ca-file FILE. If that does not help, the server may omit its intermediate certificate: its file must \
+         contain the whole chain (nginx: ssl_certificate; `openssl s_client -connect HOST:PORT -showcerts` shows what \
+         it sends). --insecure accepts any certificate.",
     ),
     (
         |case| case.fault == Fault::WrongCertificateName,

@@ -45,7 +45,7 @@ pub enum AuthError {
     #[error("an authentication token is malformed")]
     Malformed,
     /// The other side uses another mechanism, or does not support NTLMv2 with 128-bit keys.
-    #[error("the other side does not support NTLMv2 with 128-bit keys, or not the offered kind of Kerberos")]
+    #[error("the other side does not support NTLMv2 with 128-bit keys, or the offered kind of Kerberos")]
     Unsupported,
     /// The server ended the negotiation.
     #[error("the log-on was rejected")]

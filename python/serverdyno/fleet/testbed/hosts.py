@@ -81,8 +81,10 @@ class Host:
             words = self._process.stderr.read().decode(errors="replace").strip()
             raise DynoError(
                 f"can't create the host {self.name} of the testbed: {words or 'it did not start'}",
-                hint="A testbed needs the right to create network, mount, UTS, PID and time namespaces, "
-                "which containers often lack.",
+                hint=(
+                    "A testbed needs the right to create network, mount, UTS, PID and time namespaces. Containers "
+                    "often lack this right."
+                ),
             )
         [first] = psutil.Process(self._process.pid).children()
         self.pid = first.pid

@@ -74,9 +74,9 @@ class BonnieSettings(Model):
 
     def described(self) -> str:
         return (
-            f"The six phases of Bonnie, each client on a file of {self.size_mib:,} MB in chunks of "
-            f"{self.chunk_bytes:,} bytes, and {self.seeks:,} seeks by {self.seekers} seekers. A row covers "
-            "all clients together."
+            f"Each client runs the six phases of Bonnie on a file of {self.size_mib:,} MB in chunks of "
+            f"{self.chunk_bytes:,} bytes, with {self.seeks:,} seeks by {self.seekers} seekers. A row covers all "
+            "clients together."
         )
 
     def parameters(self) -> dict[str, Any]:

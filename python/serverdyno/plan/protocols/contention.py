@@ -50,8 +50,8 @@ class ContentionSettings(Model):
     def kept(self) -> str:
         """Describe the files that stay on the server, for the methodology."""
         return (
-            f"{self.workspace_bytes:,} bytes in all, created by the first client before the first level, "
-            "which is not measured. They are kept from level to level."
+            f"{self.workspace_bytes:,} bytes in all. The first client creates them before the first level, which no "
+            "figure counts. They are kept from level to level."
         )
 
     def described(self) -> str:
@@ -59,9 +59,9 @@ class ContentionSettings(Model):
         return (
             f"All clients share {shared} of {self.blocks:,} blocks of {self.block_bytes:,} bytes. In each turn a "
             "client opens a file for reading and writing, locks one block, reads it, unlocks it and closes the file. "
-            f"In {wording.share(self.writes_percent / 100)} of the turns it also writes the block. File, "
-            "block and the choice to write are random. A client that finds the block locked asks again "
-            "after 0.5 ms, and doubles this time up to 32 ms."
+            f"In {wording.share(self.writes_percent / 100)} of the turns it also writes the block. File, block and "
+            "the choice to write are random. A client that finds the block locked tries again after 0.5 ms, and "
+            "doubles this delay up to 32 ms."
         )
 
     def parameters(self) -> dict[str, Any]:

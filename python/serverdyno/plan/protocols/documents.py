@@ -153,7 +153,7 @@ class Documents(Work[DocumentsSettings]):
         below_cache=False,
         operation="request",
         classes="request",
-        throughput_meaning="heads and bodies that the clients received.",
+        throughput_meaning="Mbit/s count the heads and bodies that the clients received.",
     )
 
     def problems(
@@ -237,7 +237,7 @@ class Documents(Work[DocumentsSettings]):
         clear = f"{settings.dynamic_share:.0%} dynamic without TLS"
         of_it = f"{settings.dynamic_share_of_secure or 0:.0%} of it dynamic"
         secure = f", {settings.secure_share or 0:.0%} over TLS ({of_it})"
-        page = "each dynamic page of 1,024 bytes answers its own request, checked byte for byte"
+        page = "each dynamic page has 1,024 bytes, which must match its request"
         return (
             ("Requests", f"{clear}{secure if settings.secure_share else ''}, the others static; {page}."),
         )

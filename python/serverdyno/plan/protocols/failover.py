@@ -70,13 +70,11 @@ class FailoverSettings(Model):
     def described(self) -> str:
         writes = wording.plural(self.writes_per_flush, "write")
         return (
-            f"Each client has a file of {self.blocks:,} blocks of {self.block_bytes:,} bytes open. It "
-            f"repeatedly writes a block, flushes after every {writes}, and reads a block; blocks are chosen "
-            "at random. After "
+            f"Each client has a file of {self.blocks:,} blocks of {self.block_bytes:,} bytes open. It repeatedly "
+            f"writes a block, flushes after every {writes}, and reads a block; blocks are chosen at random. After "
             f"{self.cut_percent} % of the window {CUTS[self.cut]}{self._away()}. A client whose connection is lost "
-            "connects again every 50 ms (over NFS 100 ms), until the timeout of an operation. Each block "
-            "read is checked, and after the level every block is read back: acknowledged and flushed data "
-            "must be there."
+            "connects again every 50 ms (over NFS 100 ms), until the operation times out. Each block read is checked, "
+            "and after the level every block is read back: acknowledged and flushed data must be there."
         )
 
     def _away(self) -> str:

@@ -180,10 +180,10 @@ class Files(Work[FilesSettings]):
         operation="operation",
         classes="operation",
         throughput_meaning=(
-            "bytes that applications read and wrote, summed over the clients that stayed until the end of "
-            "the level. Bytes of clients that left after an error are excluded. The figure is counted "
-            "above the client's cache, so it includes operations that the cache answers itself. The bytes "
-            "between clients and server are shown next to it."
+            "Mbit/s count the bytes that applications read and wrote, summed over the clients that stayed until the "
+            "end of the level. Bytes of clients that left after an error are excluded. The bytes are counted above "
+            "the client's cache, so they include operations that the cache answers itself. The bytes between clients "
+            "and server are shown next to it."
         ),
         server_of_arrivals="client",
     )
@@ -278,7 +278,7 @@ class Files(Work[FilesSettings]):
     def facts(self, settings: FilesSettings, client_cache: str | None) -> tuple[Fact, ...]:
         """Return the clients' actions if the workload has its own settings, and their cache, pace and workspace."""
         most = wording.seconds(settings.dormant_s)
-        dormant = f"{settings.dormant_files} closed files are kept open for {most} at most"
+        dormant = f"it keeps {settings.dormant_files} closed files open, for at most {most}"
         cache = (
             "None: every operation reaches the server."
             if settings.cache == "none"
@@ -306,8 +306,8 @@ class Files(Work[FilesSettings]):
             ("Pace", pace),
             (
                 "Workspace",
-                f"{self.workspace_bytes(settings):,} bytes per client, in the client's own directory. It is "
-                f"created before the level, which is not measured, and {stays}.",
+                f"{self.workspace_bytes(settings):,} bytes per client, in the client's own directory. It is created "
+                f"before the measurement and {stays}.",
             ),
         )
 

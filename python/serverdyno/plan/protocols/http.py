@@ -52,8 +52,10 @@ class HttpSettings(SectionModel):
         default=None,
         ge=1,
         le=10_000,
-        description="For HTTP/2: number of concurrent streams per client on a connection, one per thread. "
-        f"Default: {STREAMS}.",
+        description=(
+            "For HTTP/2: number of a client's threads that share a connection, with one stream each. Default: "
+            f"{STREAMS}."
+        ),
     )
     pipeline: Annotated[int | None, Option()] = Field(
         default=None,

@@ -215,4 +215,4 @@ class RequestSettings(Model):
         parts += [f"the body {self.body_file}"] if self.body_file is not None else []
         right = " or ".join(map(str, self.status)) or "200 to 299"
         size = "" if self.body_bytes is None else f" and a body of {self.body_bytes:,} bytes"
-        return f"{', '.join(parts)}. Right answers: status {right}{size}."
+        return f"{', '.join(parts)}. Expected answers: status {right}{size}."

@@ -231,8 +231,10 @@ class Objects(Work[ObjectsSettings]):
         below_cache=False,
         operation="operation",
         classes="operation",
-        throughput_meaning="and 1 MB/s is 10^6 bytes/s of object contents, read and written, without heads and "
-        "framing. A multipart upload is one operation, and so is a list of all pages of a prefix.",
+        throughput_meaning=(
+            "1 MB/s is 10^6 bytes/s of object contents, read and written, without heads and framing. A "
+            "multipart upload is one operation, and so is a list of all pages of a prefix."
+        ),
     )
 
     def problems(
@@ -299,7 +301,7 @@ class Objects(Work[ObjectsSettings]):
         stay = "stay from level to level" if settings.save_objects else "are removed after each level"
         return (
             ("Operations", settings.described()),
-            ("Objects", f"They are put before the level, which is not measured, and {stay}."),
+            ("Objects", f"They are put before the measurement and {stay}."),
         )
 
     def verification(self, checked: str) -> str:

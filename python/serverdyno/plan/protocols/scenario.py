@@ -32,7 +32,7 @@ class TreeFiles(Model):
     """Files with a common prefix: `aaa1` to `aaa100`."""
 
     name: Name = Field(
-        description="Prefix of the file names, which a number from 1 on follows: A-Z, a-z, 0-9, _, . and -."
+        description="Prefix of the file names, followed by a number from 1: A-Z, a-z, 0-9, _, . and -."
     )
     count: int = Field(ge=1, le=MOST_ENTRIES, description="Number of files per directory.")
     bytes: int = Field(default=0, ge=0, le=MOST_BYTES, description="Size of each file.")

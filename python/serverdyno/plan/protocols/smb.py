@@ -143,11 +143,9 @@ class Smb(Protocol[SmbSettings]):
     def described(self, settings: SmbSettings, timeout: str) -> str:
         """Describe the dialects, signing and encryption that the client requests."""
         return (
-            f"SMB {settings.min_dialect} to {settings.max_dialect}, signing {settings.signing}, encryption "
-            f"{settings.encryption} as requested by the "
-            f"client{', durable handles' if settings.durable_handles else ''}; one session per "
-            f"client{f', of {settings.channels} connections' if settings.channels > 1 else ''}; "
-            f"timeout {timeout}."
+            f"Clients offer SMB {settings.min_dialect} to {settings.max_dialect}, signing {settings.signing}, "
+            f"encryption {settings.encryption}{', durable handles' if settings.durable_handles else ''}; one session "
+            f"per client{f', of {settings.channels} connections' if settings.channels > 1 else ''}; timeout {timeout}."
         )
 
     def remove_command(self, access: Access, share: str, directory: str) -> str:

@@ -105,16 +105,16 @@ class TlsSettings(ClientCertificate):
             if self.min_version == self.max_version
             else f"{self.min_version} to {self.max_version}"
         )
-        shown = "" if self.certificate is None else ", a client certificate shown"
+        shown = "" if self.certificate is None else ", and show a client certificate"
         ciphers = f", ciphers {', '.join(self.ciphers)}" if self.ciphers else ""
         if self.resumption == 0:
-            resumed = "every handshake full"
+            resumed = "without session resumption"
         elif self.resumption == 1:
-            resumed = "clients offer to resume an earlier session whenever they have one"
+            resumed = "with resumption of an earlier session whenever there is one"
         else:
-            resumed = f"resumption of an earlier session offered by {self.resumption:.0%} of the connections"
-        offered = f"TLS {versions} as the client offers{ciphers}, {resumed}{shown}"
-        return f"{offered}; signatures of handshakes always verified"
+            resumed = f"with resumption of an earlier session on {self.resumption:.0%} of the connections"
+        offered = f"Clients offer TLS {versions}{ciphers}, {resumed}{shown}"
+        return f"{offered}; they always verify the signatures of handshakes"
 
 
 def _read(file: str) -> str:

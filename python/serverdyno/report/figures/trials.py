@@ -67,10 +67,10 @@ def missed_by_errors(trial: TrialFigures, objective: Objective) -> str:
     """Return which bound the errors alone exceed: `5 % failed (status 500), ...`; empty if none."""
     share = f"{wording.share(trial.error_share)} failed ({trial.first_error})"
     if objective.failed_share is not None and trial.error_share > objective.failed_share:
-        return f"{share}, and the objective allows {wording.share(objective.failed_share)}"
+        return f"{share}, but the objective allows {wording.share(objective.failed_share)}"
     highest = max(objective.tails, key=lambda tail: tail.quantile)
     if trial.error_share > 1 - highest.quantile:
-        return f"{share}. They count as slower than every answer, so no {highest.name} can hold"
+        return f"{share}. They count as slower than every answer, so the bound on {highest.name} can't be met"
     return ""
 
 

@@ -289,8 +289,8 @@ def _table(found: Capacities, results: Results) -> Table:
         f"Capacity: the rate at which half of the trials meet {found.objective.words}, as the geometric mean of the "
         "runs. The interval is a t interval over the runs; for a single run it is the interval of its "
         "search.",
-        "All trials passed up to: the lowest over the runs of the highest rate up to which every trial of a "
-        "run passed.",
+        "All trials passed up to: the highest rate up to which every trial of a run passed; the lowest of "
+        "the runs.",
     )
     title = f"Capacity at {found.objective.words}"
     return Table("capacity", 0, title, basis(results, Over.TOGETHER), columns, rows, notes)
@@ -333,9 +333,9 @@ def _trials(found: Capacities, results: Results) -> Table:
     )
     marks = frozenset().union(*(trial.marks for each in found.searched for trial in each.trials))
     notes = (
-        f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. {wording.NOTHING} "
-        f"too many {found.operations} failed. Failed: errors, and {found.operations} that were dropped or not "
-        "answered. Sent late: how much later than possible the generator sent them.",
+        f"Percentiles cover all {found.operations}; failed ones count as slower than every answer. "
+        f"{wording.NOTHING} too many {found.operations} failed. Failed: errors, and {found.operations} that "
+        "were dropped or not answered. Sent late: the delay that the generator caused.",
         *mark_notes(marks),
     )
     under = basis(results, Over.EACH)
@@ -394,12 +394,15 @@ def _told(found: Capacities) -> tuple[tuple[str, str], ...]:
 
 
 def _claim(searched: Searched, found: Capacities) -> str:
-    """Return `target holds p99 ≤ 50 ms up to 12,300 requests/s (95 % interval 11,900 to 12,800)`."""
-    name, holds, within = searched.name, f"holds {found.objective.words}", found.within
+    """Return `target meets p99 ≤ 50 ms up to 12,300 requests/s (95 % interval 11,900 to 12,800)`."""
+    name, holds, within = searched.name, f"meets {found.objective.words}", found.within
     if not searched.trials:
         return f"{name}: no trial finished."
     if searched.ends == {End.LOWEST_FAILS}:
-        words = f"{name} does not hold {found.objective.words} at the lowest rate allowed, {within.lowest_per_s:,}"
+        words = (
+            f"{name} does not meet {found.objective.words} at the lowest rate allowed, "
+            f"{within.lowest_per_s:,}"
+        )
         return f"{words} {found.operations}/s{_why(searched, found)}.{searched.too_few}"
     if searched.ends == {End.HIGHEST_HOLDS}:
         return (
@@ -477,7 +480,7 @@ def _gap(base: str, other: str, level: AtLevel, found: Capacities) -> str:
         percents = (turned[0] or 0.0, turned[2], turned[1])
     change, span = wording.change(percents[0]), wording.change_span(percents[1], percents[2])
     return (
-        f"{more} holds {found.objective.words} at a {change} higher rate than {less} (95 % interval {span})."
+        f"{more} meets {found.objective.words} at a {change} higher rate than {less} (95 % interval {span})."
     )
 
 

@@ -38,10 +38,10 @@ def warnings(source: Source) -> list[str]:
     if not names:
         return []
     return [
-        "The server closed the connection after about each answer, so hardly anything was pipelined: "
-        f"{wording.listing(names)}. Requests that were sent behind the last answer were sent again. Leave out "
-        "--pipeline (pipeline in the suite), or let the server keep connections open (nginx: keepalive_timeout and "
-        "keepalive_requests)."
+        "The server closed connections after one or two answers on average, so hardly anything was "
+        f"pipelined: {wording.listing(names)}. Clients sent the unanswered requests again. Leave out "
+        "--pipeline (pipeline in the suite), or let the server keep connections open (nginx: "
+        "keepalive_timeout and keepalive_requests)."
     ]
 
 
@@ -106,7 +106,7 @@ def _handshakes(results: Results) -> Iterator[Table]:
         *TIMES[1:],
     )
     notes = (
-        "Full, resumed: TLS handshakes that led to a session, summed over all repetitions, ramps included. Handshake "
+        "Full, resumed: successful TLS handshakes, summed over all repetitions, ramps included. Handshake "
         "times: from the established TCP connection until the client could send the request. They cover "
         "requests that ended in a window, and are part of the response times.",
         TOO_FEW_SAMPLES,

@@ -81,11 +81,11 @@ def _table(results: Results) -> Table:
         "that the hypervisor took.",
         "Loop lag: time from the kernel's report that a connection is ready until the generator has handled the batch "
         "with this connection.",
-        "Limited by: the server's CPU limits if it is at least 85 % busy. Wait for a CPU: the generator used less than "
-        "5 % of a CPU, but waited for one. If neither CPU limits, the disk does if some process waited for it for "
-        "more than 10 % of the window. Otherwise it is latency if more clients brought more throughput, and "
-        "latency or locks if they did not. Nothing found: the figures were not measured, or the generator had a part "
-        "in the limit.",
+        "Limited by: the server's CPU limits if it is at least 85 % busy. Wait for a CPU: the generator used less "
+        "than 5 % of a CPU, but waited for one. If neither CPU limits, the disk does if some process waited for it "
+        "for more than 10 % of the window. Otherwise it is latency if more clients brought more throughput, and "
+        "latency or locks if they did not. Nothing found: the figures were not measured, or the generator contributed "
+        "to the limit.",
         *mark_notes(results.marks & COST_MARKS),
     )
     title = f"CPU time per {results.terms.operation}, and the generator's own limits"
@@ -237,13 +237,13 @@ def _machine(results: Results, tables: Labels) -> list[Finding]:
     steal = [cost.steal_cpus_busy for cost in costs if cost.steal_cpus_busy is not None]
     parts = []
     if others:
-        parts.append(f"all other programs on the machine used up to {wording.cpus(max(others))} CPUs")
+        parts.append(f"other programs used up to {wording.cpus(max(others))} CPUs")
     if steal:
         taken = wording.cpus(max(steal))
         parts.append(f"the hypervisor took {'no time' if taken == '0.00' else f'up to {taken} CPUs'}")
     if not parts:
         return []
-    claim = f"At every load level, {wording.listing(parts)}."
+    claim = f"On the CPUs of generator and server, {wording.listing(parts)} at any load level."
     return [Finding("Machine", claim, f"{max(len(others), len(steal))} load levels; {tables['costs']}.")]
 
 
@@ -275,9 +275,8 @@ def noise(results: Results) -> list[str]:
             f"the generator's threads waited for a CPU for up to {wording.share(waited)} of the window"
         )
     return [
-        f"Other activity disturbed {len(noisy):,} of {wording.plural(len(results.levels), 'load level')}: "
-        f"{wording.listing(parts)}. These levels are marked noisy (N); a quiet machine may give other "
-        "figures."
+        f"Other activity disturbed {len(noisy):,} of {wording.plural(len(results.levels), 'load level')}, "
+        f"marked noisy (N): {wording.listing(parts)}. A quiet machine may give different figures."
     ]
 
 

@@ -114,7 +114,7 @@ def _doubts(result: ConfigurationResult, fall: ThroughputFall) -> str:
     }
     reasons = [words for mark, words in named.items() if mark in marks]
     reasons += [f"the figure was {LIMITS[mark]}" for mark in limits(marks)]
-    return f"At these load levels, {wording.listing(reasons)}." if reasons else ""
+    return f"In the affected range, {wording.listing(reasons)}." if reasons else ""
 
 
 def unsaturated(results: Results, tables: Labels) -> list[Finding]:
@@ -170,7 +170,7 @@ def peak_words(result: ConfigurationResult, terms: Terms) -> list[str]:
         span = terms.span(peak.low, peak.high)
         words.append(f"corrected peak {terms.written(peak.value)}, 95 % interval {span} {terms.unit}")
     if peak is not None and peak.candidates is not None and len(peak.candidates) > 1:
-        words.append(f"the true peak may be with any of {clients_of(result, peak.candidates)} clients")
+        words.append(f"the true peak may be at {clients_of(result, peak.candidates)} clients")
     if shape.near_peak is not None:
         reached = _with_clients(clients_of(result, [shape.near_peak]))
         words.append(f"throughput reaches 95 % of the peak with {reached}")
@@ -202,9 +202,9 @@ def _table(results: Results) -> Table:
         Column("n", "complete runs"),
     )
     notes = (
-        "Cross-validation: each half of the runs is read at the load level where the other half peaks, because noise "
-        "inflates the highest of several means. Intervals: t intervals on logarithms, given if there are at least "
-        "two runs.",
+        "Cross-validation: each half of the runs is evaluated at the load level where the other half peaks, "
+        "because noise inflates the highest of several means. Intervals: t intervals on logarithms, given "
+        "if there are at least two runs.",
         "The peak may be with: in 95 of 100 experiments, the true peak is at one of these load levels (subset "
         "selection, Gupta 1965).",
         "Dips and drops: a flat curve with normally distributed noise has any finding with a chance of 5 %. "

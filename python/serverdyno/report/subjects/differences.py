@@ -310,8 +310,8 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
         "repetitions. Smallest detectable difference, runs to detect 5 %: an experiment with this noise detects the "
         "difference in 4 of 5 cases.",
         *_verdict_notes(comparisons),
-        "The peak is cross-validated: each half of the runs is read at the load level where the other half peaks. "
-        "It can therefore be lower than the highest mean, which noise inflates.",
+        "The peak is cross-validated: each half of the runs is evaluated at the load level where the other "
+        "half peaks. It can therefore be lower than the highest mean, which noise inflates.",
     )
     notes += mark_notes(
         frozenset().union(

@@ -39,8 +39,10 @@ REMEDIES = {
     "no_files": "Raise the limit of open files (ulimit -n), or use fewer clients.",
     "connection_refused": "The server was down for a time, or has no room for further connections: look at its log, "
     "its limit of connections, and its queue of new ones (the backlog of listen, net.core.somaxconn).",
-    "connect_timeout": "The server's queue of new connections may be full (the backlog of listen, "
-    "net.core.somaxconn), or a firewall limits the connections of one address.",
+    "connect_timeout": (
+        "The server's queue of new connections may be full (the backlog of listen, net.core.somaxconn), or "
+        "a firewall limits the connections per address."
+    ),
     "connection_reset": _ENDED,
     "closed_early": _ENDED,
     "truncated": _ENDED,
@@ -382,7 +384,7 @@ def left_early(results: Results) -> list[str]:
         [
             f"{level.configuration} with {level.at} "
             f"({'all' if level.all_clients_left else f'{level.clients_left:,}'} of "
-            f"{level.clients * level.repetitions:,})"
+            f"{level.clients * level.repetitions:,} lost)"
             for level in levels
         ]
     )
@@ -393,13 +395,11 @@ def left_early(results: Results) -> list[str]:
     )
     uncounted = f" {LEFT_UNCOUNTED}" if results.terms.below_cache and gone else ""
     if never:
-        who = f"{never:,} of these clients" if gone else "These clients"
+        who = f"{never:,} of the lost clients" if gone else "The lost clients"
         uncounted = f" {who} could not log on or create their workspace.{uncounted}"
     return [
-        f"Clients {did} at {len(levels):,} of {wording.plural(len(results.levels), 'load level')}, "
-        "so the load was "
-        f"lower than planned. Clients lost, summed over the repetitions: {which}. These levels are marked "
-        f"L.{uncounted}"
+        f"Clients {did} at {len(levels):,} of {wording.plural(len(results.levels), 'load level')}, marked "
+        f"L, so the load was lower than planned: {which}. Counts are sums over the repetitions.{uncounted}"
     ]
 
 
@@ -421,10 +421,9 @@ def starved(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Up to {levels[0].clients_starved:,} of {levels[0].clients:,} clients completed nothing at {len(levels):,} of "
-        f"{wording.plural(len(results.levels), 'load level')}. These clients stayed, "
-        f"{fate}: {which}. These levels are marked C: "
-        "throughput and response times describe the other clients only."
+        f"Up to {levels[0].clients_starved:,} of {levels[0].clients:,} clients completed nothing at "
+        f"{len(levels):,} of {wording.plural(len(results.levels), 'load level')}, marked C: {which}. These "
+        f"clients stayed, {fate}. Throughput and response times there describe only the other clients."
     ]
 
 
@@ -446,7 +445,7 @@ def stalled(results: Results) -> list[str]:
         ]
     )
     return [
-        f"No operation completed for a second or more in {wording.plural(len(levels), 'load level')}: "
-        f"{which}. These levels are marked T. Seconds are counted from 0 at the start of the load level, ramps "
-        "included; the charts of throughput over time show them."
+        f"No operation completed for a second or more in {wording.plural(len(levels), 'load level')}, "
+        f"marked T: {which}. Seconds are counted from 0 at the start of the load level, ramps included; the "
+        "charts of throughput over time show them."
     ]

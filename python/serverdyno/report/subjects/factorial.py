@@ -108,9 +108,9 @@ def _table(found: Sequence[Effect], results: Results) -> Table:
     )
     notes = (
         "Effect: the average throughput with a level of the factor, divided by the average with its first level "
-        "(Against), and averaged over the levels of the other factors. Interaction: the square root of the ratio of "
-        "one factor's effects at the two levels of the other. Verdicts are corrected for all effects "
-        "(Holm 1979); intervals are not.",
+        "(column Against), and averaged over the levels of the other factors. Interaction: the square root of the "
+        "ratio of one factor's effects at the two levels of the other. Verdicts are corrected for all effects (Holm "
+        "1979); intervals are not.",
         *(f"{_name(effect)} is not comparable: {_why(effect)}." for effect in found if effect.obstacles),
     )
     return Table("effects", 0, "Main effects and interactions", basis(results), columns, rows, notes)

@@ -51,9 +51,9 @@ RESOLUTION_PERCENT = 0.2
 TITLE = "Offered rate and response time"
 LOAD = (
     "{Operations} are due at a given rate, {law}, regardless of earlier ones. The generator sends them over "
-    "{connections}. {One} that finds no free {connection} waits for one, and its response time counts from the moment "
-    "when it was due (Tene, How NOT to measure latency). At most {queue} may wait. The generator drops further ones, "
-    "which count as slower than every answer."
+    "{connections}. {One} that finds no free {connection} waits for one, and its response time counts from "
+    "the moment when it was due (Tene, How NOT to measure latency). At most {queue} may wait. The generator "
+    "drops any more, which count as slower than every answer."
 )
 PEAKS = (
     "Rates are {percents} % of the lowest peak, {lowest} {unit} of {name}. All configurations get the same rates, "
@@ -62,8 +62,8 @@ PEAKS = (
     "runs, in a window of {window}: {listed} {unit}."
 )
 HELD_BACK = (
-    "the rate limit (--max-rate, or max_rate_per_s in bounds) held requests back. Whether the server keeps "
-    "up is not known. Set the limit to at least twice the rate."
+    "the rate limit (--max-rate, or max_rate_per_s in bounds) delayed requests. Whether the server keeps up "
+    "is not known. Set the limit to at least twice the rate."
 )
 HELD_BACK_MARKS = {Mark.BEHIND, Mark.RATE_BOUND}
 LEAST_SAMPLES = round(SAMPLES_BEYOND_PERCENTILE / (1 - QUANTILES[QUANTILE]))
@@ -144,7 +144,7 @@ def table(results: Results) -> Table:
         f"not. In percentiles, dropped {terms.operations} count as slower than every answer. Arrival rate: the "
         f"{terms.operations} that were due in the window.",
         f"Never sent: {terms.operations} that were due before the end of the load level, but found no free "
-        f"{terms.server_of_arrivals}. Sent late: how much later than possible the generator sent {one}.",
+        f"{terms.server_of_arrivals}. Sent late: the delay that the generator caused.",
         *mark_notes(results.marks),
     )
     title = "Response time by offered rate"
@@ -398,7 +398,7 @@ def _findings(results: Results, pairs: Sequence[TimesCompared], tables: Labels) 
             if said
             else f"{pair.other} against {pair.base}: no difference in p99 at the same rate is proven."
             if pair.found
-            else f"{pair.other} against {pair.base}: no rate has a p99 of both."
+            else f"{pair.other} against {pair.base}: no rate has a p99 for both."
         )
         found.append(Finding("Equal rate", claim, f"{tables['equal']}."))
     return [*found, *_schedule(results, tables)]

@@ -67,7 +67,7 @@ def table(results: Results) -> Table:
     )
     marks = results.marks & RESPONSE_MARKS
     notes = (
-        "Percentiles are those of all repetitions' response times together; the ranges are over the repetitions.",
+        "Percentiles combine the response times of all repetitions; ranges are over the repetitions.",
         TOO_FEW_SAMPLES,
         "Generator's own queue: connections x the generator's CPU time per operation / its threads. If the mean "
         "response time is near this value, the generator is at its limit, and the server answers faster than shown.",

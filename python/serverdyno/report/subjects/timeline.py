@@ -109,7 +109,7 @@ def _of_level(
 
 def _steps(levels: Sequence[Level]) -> str:
     longest = max(_step(level) for level in levels)
-    return "" if longest == 1 else (f" Each point is the second with the fewest operations of {longest} s.")
+    return "" if longest == 1 else f" Each point is the second with the fewest operations among {longest} s."
 
 
 def _step(level: Level) -> int:
@@ -172,7 +172,7 @@ def drifting(results: Results) -> list[str]:
         ]
     )
     return [
-        f"Throughput was not steady at {wording.plural(len(levels), 'load level')}. Change from the first half of the "
-        f"window to the second: {which}. These levels are marked D: their figures depend on the length of the load "
-        "level. Longer levels or a longer ramp up show the speed that the server can sustain."
+        f"Throughput was not steady at {wording.plural(len(levels), 'load level')}, marked D. Change from "
+        f"the first half of the window to the second: {which}. Figures there depend on the length of the "
+        "load level. Longer levels or a longer ramp up show the speed that the server can sustain."
     ]

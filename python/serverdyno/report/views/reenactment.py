@@ -159,10 +159,7 @@ def _entries(measured: Measured, published: Sequence[tuple[Sequence[str], Figure
         shown = each.shown
         wanted = set(shown.figures) | alike.get(shown.figures[0], set())
         here = [at for at, (numbers, _) in enumerate(published) if wanted & set(numbers)]
-        ours = [
-            (replace(figure, title=f"Ours, in place of: {figure.title}"), _svg(figure))
-            for figure in each.ours
-        ]
+        ours = [(replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours]
         size = sum(len(svg) for _, svg in ours)
         left -= size
         see = by_figure.get(shown.same_as) or next((drawn[at] for at in here if at in drawn), None)

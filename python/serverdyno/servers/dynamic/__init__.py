@@ -87,8 +87,10 @@ def judged(name: str, query: str, answer: _native.Answer) -> MadeBy:
     if not _native.page_check(body, PATH, query):
         raise ServerError(
             f"{name}'s dynamic page does not match its request",
-            hint="A cache, a filter or another program may have answered instead. Each byte of the page "
-            "must follow from the request.",
+            hint=(
+                "A cache, a filter or another program may have answered instead. The page must match its request "
+                "byte for byte."
+            ),
         )
     return MadeBy(
         *(_native.page_shown(body, name) or "" for name in ("CARRIER", "SERVER_SOFTWARE", "SERVER_PORT"))
