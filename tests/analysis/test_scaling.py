@@ -124,12 +124,12 @@ def test_a_law_without_noise_is_found_again(lam: float, sigma: float, kappa: flo
     assert found.kappa.value == pytest.approx(kappa, abs=1e-4)
 
 
-def test_of_20_noisy_experiments_nearly_all_intervals_hold_the_truth() -> None:
+def test_of_11_noisy_experiments_nearly_all_intervals_hold_the_truth() -> None:
     random = np.random.default_rng(67)
     counts = [1, 2, 3, 4, 5, 6, 7, 8] * 2
     truth = (1000.0, 0.08, 0.01)
     held = np.zeros(4)
-    for _ in range(20):
+    for _ in range(11):
         found = law(counts, list(np.array(usl(counts, *truth)) + random.normal(0, 30, 16)))
         held[:3] += [
             holds(interval, value)
@@ -137,5 +137,5 @@ def test_of_20_noisy_experiments_nearly_all_intervals_hold_the_truth() -> None:
         ]
         # If it is unknown whether there is a maximum, the law claims nothing false.
         held[3] += found.peak_count is None or holds(found.peak_count, (0.92 / 0.01) ** 0.5)
-    assert (held >= 16).all()
-    assert held.min() < 20  # wider intervals would be useless
+    assert (held >= 9).all()
+    assert held.min() < 11  # wider intervals would be useless
