@@ -112,7 +112,7 @@ impl Executor {
     /// Creates a loop without tasks.
     ///
     /// # Errors
-    /// The error of the kernel if it cannot create an epoll instance or eventfd.
+    /// Returns the kernel's error if it cannot create an epoll instance or an eventfd.
     pub fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let remote = RemoteWakes::new()?;

@@ -83,7 +83,7 @@ const ROWS: &[Row] = &[
     Row {
         names: &["ExpiredToken", "InvalidToken"],
         circumstance: always,
-        text: "The session token is no longer valid: get new credentials.",
+        text: "The session token has expired or is not valid: get new credentials.",
     },
     Row {
         names: &["AuthorizationHeaderMalformed", "PermanentRedirect", "BucketRegionError", "TemporaryRedirect"],

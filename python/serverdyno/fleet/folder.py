@@ -74,7 +74,7 @@ class NodeFolder:
             return cls(path, str(found["name"]), str(found["at"]))
         except (OSError, ValueError, KeyError) as error:
             raise UserError(
-                f"{path} is not a node's folder of a fleet: {error}",
+                f"{path} is not the folder of a fleet node: {error}",
                 hint=f"dyno fleet init creates a folder for each node, {NODES}/NAME; copy that folder to the node.",
             ) from error
 

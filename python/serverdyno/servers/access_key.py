@@ -70,7 +70,10 @@ def _name() -> str:
 
 
 def _profile() -> Mapping[str, str]:
-    """Return the profile's keys and values in both files. Raises UserError if the named profile is in neither."""
+    """Return the profile's settings from both files; credentials take precedence.
+
+    Raises UserError if the environment names a profile that is in neither.
+    """
     name = _name()
     secrets, config = _file(CREDENTIALS_FILE, "credentials"), _file(CONFIG_FILE, "config")
     sections = [(config, f"profile {name}"), (secrets, name)]

@@ -33,7 +33,7 @@ class Settings(SettingsModel):
     `protocol` is the server's protocol, so that a plan can be checked before anything is started; None if the URL
     determines it. `is_external`: whether the user runs the server, so that a plan names its URL. `needs_documents`:
     whether it serves the document tree from disk. `listens_elsewhere`: whether it can listen on an address other than
-    loopback. `cuts` are the outages in the middle of a level that it supports: server, processes.
+    loopback. `cuts`: the kinds of outage during a level that the driver supports.
     """
 
     protocol: ClassVar[str | None] = None

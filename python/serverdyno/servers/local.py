@@ -1,7 +1,7 @@
-"""The common part of the drivers of servers that dyno starts: everything but the configuration and the command.
+"""The common base of the drivers of servers that dyno starts.
 
-A subclass defines the configuration and the command: `web.py` for web servers, `samba.py` for a file server. Servers
-that the user runs are in `external.py`.
+`web.py` adds what web servers share, and `file_server.py` what file servers share. Each driver adds at least the
+configuration and the command. Servers that the user runs are in `external.py`.
 """
 
 from __future__ import annotations

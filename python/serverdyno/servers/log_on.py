@@ -28,9 +28,9 @@ def ticket_for(url: str, user: str | None, variable: str, authentication: Authen
     by_kerberos = authentication == "kerberos"
     password = password_of(user, variable)
     if user is not None and password is None and not (by_kerberos and KEYTAB_VARIABLE in os.environ):
-        or_else = f"; or name a keytab in {KEYTAB_VARIABLE}, or leave user out to use the ticket of kinit"
+        or_else = f'; to use a keytab, name it in {KEYTAB_VARIABLE}; for the ticket from kinit, omit "user"'
         raise ServerError(
             f"the password of {user} is missing: the variable {variable} is not set",
-            hint=f"export {variable}=...{or_else if by_kerberos else ''}",
+            hint=f"Set the password: export {variable}=...{or_else if by_kerberos else ''}",
         )
     return service_ticket(urlsplit(url).hostname or "", user, password) if by_kerberos else None

@@ -128,12 +128,13 @@ impl<'a> Consent<'a> {
         })
     }
 
-    /// Reads the consent from a document in a directory, an export, a share or a bucket. `read` returns the
-    /// beginning of the document with this name, or None if it does not exist. `refused` converts other
-    /// failures.
+    /// Reads the consent document from a directory, an export, a share or a bucket. `read` gets its name, and returns
+    /// the beginning of its contents, or None if it does not exist. `refused` converts failures of `read` that have
+    /// no specific advice.
     ///
     /// # Errors
-    /// There is no consent, the user may not read the document, it is a directory, or `refused` was called.
+    /// There is no valid consent, the user is not allowed to read the document, or it is not a regular file. Otherwise,
+    /// the error from `refused`.
     pub fn ask(
         host: &'a str,
         token: Option<&'a str>,

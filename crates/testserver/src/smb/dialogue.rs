@@ -487,8 +487,8 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Handles the end of the connection: ends every session without another channel, and closes the
-    /// session's opens except durable ones.
+    /// Handles the end of the connection. A session with another channel sends its break notifications there; any
+    /// other session ends, and its opens are closed, except durable ones.
     pub(crate) fn end(&mut self, moment: Moment) {
         for session in self.channels.take_sessions() {
             session.leave(self.id, |other| match other {

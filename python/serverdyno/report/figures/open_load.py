@@ -16,12 +16,13 @@ from serverdyno.store.records import LevelRecord
 
 @dataclass(frozen=True, slots=True)
 class OpenFigures:
-    """The figures of one rate over its repetitions. Requests are sums, and include the ramps unless noted.
+    """The figures of one rate over its repetitions.
 
-    `arrived_s`: requests/s due in the windows. `waited_share`: share of the windows' requests that found no free
-    connection. `kept_up`: in every repetition. `connections`: the planned number. `busy_share`: share of the
-    connections' time with a request under way, without the generator's own part. `service_ms`: mean time of a request
-    on its connection; None if not known.
+    Numbers of requests are sums over the repetitions, ramps included. `arrived_s`: requests/s that were due in the
+    windows. `waited_share`: share of the windows' requests that found no free connection. `kept_up`: whether the
+    server kept up in every repetition. `connections`: the planned number. `busy_share`: share of the connections' time
+    in which a request was under way, without the generator's ready work. `service_ms`: mean time of a request on its
+    connection, likewise; None if not known.
     """
 
     arrived_s: float

@@ -57,7 +57,7 @@ HOW_OBJECTS = (
 
 
 class Words(NamedTuple):
-    """The names of a flush in one kind of work: singular, plural, participle, and both as headings."""
+    """The names of a flush in one kind of work: singular, plural, past participle. `head`, `heads`: as headings."""
 
     one: str
     several: str

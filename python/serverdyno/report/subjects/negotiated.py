@@ -153,7 +153,7 @@ def client_cache(source: Source) -> str | None:
 
 
 def _without_directories(source: Source) -> str:
-    """Return a sentence on the configurations whose server granted no directory leases; empty if there are none."""
+    """Return a sentence that names the configurations whose server granted no directory leases, or ""."""
     found = {name: kinds(source, name) for name in _with_sessions(source)}
     without = [
         name for name, known in found.items() if known and not any(kind.directory_leases for kind in known)
