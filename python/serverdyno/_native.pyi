@@ -315,9 +315,9 @@ class Histogram:
     def to_bytes(self) -> bytes: ...
     def value_at(self, quantile: float) -> int:
         """Return the value at `quantile` (0..1), in ns; 0 if the histogram is empty, so check `count` first."""
+    def mean_and_deviation(self) -> tuple[float, float]:
+        """Return the mean and the population standard deviation in ns; 0 without samples."""
     count: int
-    mean: float
-    deviation: float  # about the mean, divided by the count
     max: int
     min: int
 

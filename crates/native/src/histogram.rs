@@ -2,6 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 
 /// HDR histogram of times in nanoseconds.
 #[pyclass(frozen, module = "serverdyno._native")]
@@ -21,10 +22,11 @@ impl Histogram {
     }
 
     #[staticmethod]
-    fn merged(parts: Vec<Vec<u8>>) -> PyResult<Self> {
-        let mut inner = dyno_measure::Histogram::new();
-        for part in parts {
-            inner.add(&read(&part)?);
+    fn merged(parts: Vec<PyBackedBytes>) -> PyResult<Self> {
+        let mut read_parts = parts.iter().map(|part| read(part));
+        let mut inner = read_parts.next().transpose()?.unwrap_or_default();
+        for part in read_parts {
+            inner.add(&part?);
         }
         Ok(Self { inner })
     }
@@ -47,14 +49,8 @@ impl Histogram {
         self.inner.count()
     }
 
-    #[getter]
-    fn mean(&self) -> f64 {
-        self.inner.mean()
-    }
-
-    #[getter]
-    fn deviation(&self) -> f64 {
-        self.inner.deviation()
+    fn mean_and_deviation(&self) -> (f64, f64) {
+        self.inner.mean_and_deviation()
     }
 
     #[getter]

@@ -44,10 +44,11 @@ def times(blobs: Sequence[bytes], timeouts: int = 0, timeout_ms: float = 0.0) ->
     merged = Histogram.merged([blob for blob in blobs if blob])
     if merged.count == 0:
         return None
+    mean_ns, deviation_ns = merged.mean_and_deviation()
     return Times(
         count=merged.count,
-        mean_ms=merged.mean / units.NS_PER_MS,
-        deviation_ms=merged.deviation / units.NS_PER_MS,
+        mean_ms=mean_ns / units.NS_PER_MS,
+        deviation_ms=deviation_ns / units.NS_PER_MS,
         min_ms=merged.min / units.NS_PER_MS,
         max_ms=merged.max / units.NS_PER_MS,
         percentiles_ms=tuple(
