@@ -95,6 +95,7 @@ def test_a_server_is_never_faster_than_run_delay_bounds_it(
     "case",
     [
         ({Mark.RATE_BOUND}, 0.01, 0.3, 0.9, False, (Limit.RATE,)),
+        ({Mark.LINK_BOUND}, 0.3, 0.9, 0.0, False, (Limit.LINK, Limit.SERVER)),
         ({Mark.GENERATOR_LIMITED}, 0.3, 0.5, 0.0, False, (Limit.GENERATOR,)),
         ({Mark.NOISY}, 0.01, 0.85, 0.0, False, (Limit.SERVER,)),
         (set(), 0.01, 0.3, 0.11, True, (Limit.DISK,)),

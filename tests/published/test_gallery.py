@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tarfile
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
 import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
 
 from serverdyno import published
+from serverdyno.analysis.trust import Limit
+from serverdyno.report.build import judged as judged_results
+from serverdyno.report.build import source_of
+from serverdyno.store.experiment import Experiment
 from support.dyno_process import Home
 from support.places import ROOT
 
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+PATIENCE_S = 120
 GALLERY = ROOT / "docs" / "gallery"
 MOST_PAGE_BYTES, MOST_ARCHIVE_BYTES = 1_500_000, 5_500_000
 LISTED = re.findall(r"^## \[(.*?)\]|^\* \[.*?\]\((.*?)\)", (GALLERY / "README.md").read_text(), re.MULTILINE)
@@ -58,7 +68,68 @@ def test_the_records_rebuild_the_page_with_the_same_verdicts(name: str, home: Ho
     assert found == judged(GALLERY / f"{name}.html")
 
 
+def test_the_links_of_1999_limit_nginx_and_not_the_generator(tmp_path: Path) -> None:
+    """Four links of 100 Mbit/s: nginx filled them from 16 clients on, Apache did not."""
+    with tarfile.open(GALLERY / "mindcraft-1999-second.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    results = judged_results(source_of(Experiment.open(tmp_path / "mindcraft-1999-second")))
+    limits = {
+        (result.name, level.clients): result.limits_of(level)
+        for result in results.configurations
+        for level in result.finished
+    }
+    clients = sorted({number for _, number in limits} - {1})
+    filled = [number for number in clients if limits["nginx", number] == (Limit.LINK,)]
+    assert filled == [number for number in clients if number >= 16]
+    assert not any(Limit.LINK in limits["apache", number] for number in clients)
+    # A single client fills its own link of 60 Mbit/s, with either server.
+    assert limits["apache", 1] == limits["nginx", 1] == (Limit.LINK,)
+
+
 @pytest.mark.parametrize("name", published.names())
 def test_a_page_prints_each_unit_once(name: str) -> None:
     page = unescape((GALLERY / f"{name}.html").read_text())
     assert re.findall(r">[^<]*\b(times|percent|seconds|processors) \1\b|>[^<]*\d s seconds", page) == []
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER or ""))
+    driver.set_page_load_timeout(PATIENCE_S)
+    yield driver
+    driver.quit()
+
+
+OUTSIDE = """
+const outside = [];
+for (const drawing of document.querySelectorAll("svg")) {
+    const all = drawing.getBoundingClientRect();
+    if (all.right > innerWidth) outside.push(drawing.getAttribute("aria-label"));
+    for (const text of drawing.querySelectorAll("text")) {
+        const own = text.getBoundingClientRect();
+        if (own.right > all.right + 2 || own.left < all.left - 2) outside.push(text.textContent);
+    }
+}
+return outside;
+"""
+WIDE_TABLES = """
+document.querySelectorAll("details").forEach(each => each.open = true);
+const tables = [...document.querySelectorAll("table")];
+return tables.filter(each => each.getBoundingClientRect().right > innerWidth + 1).map(each => each.textContent);
+"""
+
+
+@pytest.mark.skipif(not (BROWSER and DRIVER), reason="chromium or its driver is not installed")
+@pytest.mark.parametrize("name", published.names())
+def test_charts_fit_a_screen_and_a_telephone_and_tables_fit_paper(
+    name: str, browser: webdriver.Chrome
+) -> None:
+    for width, media, script in ((1280, "", OUTSIDE), (420, "", OUTSIDE), (695, "print", WIDE_TABLES)):
+        metrics = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        browser.get((GALLERY / f"{name}.html").as_uri())
+        assert browser.execute_script(script) == [], (width, media)

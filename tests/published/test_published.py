@@ -155,6 +155,20 @@ def test_netware_s_report_is_drawn_as_ten_figures_of_curves() -> None:
     assert curves[0].lines[0].peak == (8, 858.055)
 
 
+def test_names_leave_out_what_another_part_implies_and_keep_the_column_where_it_is_needed() -> None:
+    drawn = {picture.title: picture for picture in pictures(published.load("2003-veritest-iis"))}
+    names = [line.name for line in drawn["Figures 2 and 14: static"].lines]
+    assert names[0] == "IIS 6.0, DL380, 2 processors"  # on Windows, as all of IIS
+    assert "TUX, DL760, 1 processor" in names
+    assert len(set(names)) == len(names)
+    peaks = {picture.title: picture for picture in pictures(published.load("2004-veritest-samba"))}[
+        "Figure 14"
+    ]
+    over = drawn["Figures 2 and 14, in percent: static, IIS 6.0"].lines
+    assert over[0].name == "over TUX, DL380, 2 processors"
+    assert any("software update installed" in line.name for line in peaks.lines)
+
+
 def test_bars_that_are_printed_twice_are_drawn_once() -> None:
     titles = [picture.title for picture in pictures(published.load("2003-veritest-iis"))]
     assert "Figures 2 and 14: static" in titles

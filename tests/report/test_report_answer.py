@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from serverdyno import wording
 from serverdyno.analysis.comparability import Conditions
 from serverdyno.analysis.factorial import effects
 from serverdyno.analysis.improvement import Runs
@@ -19,6 +21,10 @@ from serverdyno.report.build import build_from
 from serverdyno.report.model import Report
 from serverdyno.store.records import LevelRecord
 from support.synthetic_experiment import Shape, experiment, with_error
+
+
+def percent(value: float) -> str:
+    return wording.change(value).removeprefix("+")
 
 
 def verdict(shapes: dict[str, Shape], repetitions: int = 3) -> str:
@@ -33,7 +39,7 @@ def test_one_winner_is_named_with_the_ratio_to_the_next_and_to_the_last() -> Non
     assert answer.verdict.endswith(" (more is better).")
     assert answer.margin.startswith("1.67 times the throughput of lighttpd (95 % interval 1.6")
     assert "; 2.50 times the throughput of apache (95 % interval 2." in answer.margin
-    assert answer.times.startswith("nginx ") and "requests/s, p50 " in answer.times
+    assert answer.times.startswith("nginx ") and "requests/s with 16 clients, p50 " in answer.times
 
 
 def test_two_leaders_that_are_not_proven_different_are_not_ranked() -> None:
@@ -80,8 +86,61 @@ def test_one_repetition_names_no_winner() -> None:
 
 
 def test_a_gap_is_at_least_so_large_where_the_generator_held_the_faster_one_back() -> None:
-    said = verdict({"apache": Shape(2100), "nginx": Shape(3900, knee=24, waiting=0.3)})
-    assert said.startswith("nginx served at least ")
+    report = build_from(experiment({"apache": Shape(2100), "nginx": Shape(3900, knee=24, waiting=0.3)}))
+    [comparison] = report.comparisons
+    average = comparison.average
+    assert average.low_percent is not None and average.percent is not None
+    # Only the lower end of the interval is proven.
+    assert report.answer.verdict.startswith(
+        f"nginx served at least {percent(average.low_percent)} more requests"
+    )
+    low, ratio = 1 + average.low_percent / 100, 1 + average.percent / 100
+    assert report.answer.margin.startswith(
+        f"at least {wording.significant(low)} times the throughput of apache"
+    )
+    assert f"(measured {wording.significant(ratio)}, 95 % interval" in report.answer.margin
+    assert "The true difference may be larger: nginx was generator-limited." in " ".join(
+        finding.claim for finding in report.findings
+    )
+
+
+def test_several_leaders_are_ahead_by_at_least_the_lowest_proven_bound() -> None:
+    shapes = {
+        "apache": Shape(2100, noise=0.03),
+        "nginx": Shape(3900, noise=0.03, knee=24, waiting=0.3),
+        "lighttpd": Shape(3910, noise=0.03, knee=24, waiting=0.3),
+    }
+    report = build_from(experiment(shapes))
+    lows = [each.average.low_percent for each in report.comparisons if each.base == "apache"]
+    said = f"nginx and lighttpd each served at least {percent(min(filter(None, lows)))} more requests than apache"
+    assert report.answer.verdict.startswith(said)
+
+
+def test_servers_on_unequal_numbers_of_cpus_are_not_compared_in_the_answer() -> None:
+    rates = {"apache-1": 2000, "apache-2": 3000, "nginx-1": 4000, "nginx-2": 7000}
+    source = experiment({name: Shape(rate) for name, rate in rates.items()})
+    head = source.head
+    configurations = [
+        replace(each, server=each.name[:-2], settings={}, cpus=tuple(range(int(each.name[-1]))))
+        for each in head.configurations
+    ]
+    answer = build_from(
+        replace(source, head=head.model_copy(update={"configurations": configurations}))
+    ).answer
+    said = f"{answer.verdict} {answer.margin} {answer.gaps}"
+    # Twice as fast on the same CPUs, or by a second CPU; not 3.5 times, by both.
+    assert "nginx-2 served 7" in said
+    assert "% more requests than nginx-1, and 2.3 times as many requests as apache-2" in said
+    assert not re.search(r"nginx-2 over apache-1|throughput of apache-1", said)
+
+
+@pytest.mark.parametrize(("noises", "told"), [((0.03, 0.03, 0.03), ""), ((0.01, 0.08, 0.08), " to ")])
+def test_the_smallest_detectable_difference_depends_on_the_pair(noises: Sequence[float], told: str) -> None:
+    shapes = {f"server-{noise}-{place}": Shape(2000, noise=noise) for place, noise in enumerate(noises)}
+    report = build_from(experiment(shapes))
+    found = sorted(each.average.found_percent or 0.0 for each in report.comparisons)
+    assert f"{percent(found[-1])}" in report.answer.sure
+    assert f"below {percent(found[0])}" in report.answer.sure
 
 
 def test_a_gap_is_at_least_so_large_where_the_plans_rate_held_the_faster_one_back() -> None:

@@ -193,7 +193,12 @@ def words(drawing: str) -> list[str]:
 def test_the_diagram_names_generator_servers_cpus_and_network(report: Report) -> None:
     [figure] = report.testbed.figures
     said = words(charts.svg(figure))
-    assert said[:3] == ["This machine", "AMD EPYC 7R13, 2 logical CPUs", "Linux 6.1.0-18-amd64"]
+    assert said[:4] == [
+        "This machine",
+        "AMD EPYC 7R13, 2 logical CPUs",
+        "7.45 GiB of memory",
+        "Linux 6.1.0-18-amd64",
+    ]
     assert said.count("HTTP, loopback") == 2
     assert {"Generator", "1 thread", "on CPU 0", "up to 32 clients", "apache", "Apache/2.4.57"} <= set(said)
 

@@ -233,6 +233,15 @@ def test_a_run_whose_note_is_lost_does_not_pass_for_one_on_a_disk(
     assert "Whether the two differ in durability is not known." in claim
 
 
+def test_an_unrecorded_medium_is_named_as_far_as_the_driver_told_it() -> None:
+    source = experiment({"a": FileShape(100), "b": FileShape(100)})
+    told = {"notes": ["Data volumes: directories of ext4 (rw) on /dev/vda."]}
+    disclosed = {**source.disclosure, "servers": {"a": told}}
+    report = report_of(replace(source, run_notes={}, disclosure=disclosed))
+    assert "a: the files are on ext4 (rw) on /dev/vda; what is below was not recorded." in report.warnings
+    assert f"b: {NOWHERE}. If it is memory, no data are on a disk." in report.warnings
+
+
 def test_one_note_that_is_lost_makes_the_configuration_uncertain_and_not_its_runs_unlike() -> None:
     for layer, said in (
         ("tmpfs", f"not known: {NOWHERE} for each run"),

@@ -12,10 +12,10 @@ from statistics import fmean
 
 import pytest
 
-from serverdyno import published
+from serverdyno import published, wording
+from serverdyno.analysis.improvement import Metric
 from serverdyno.cli.published import figures_of, page_style
 from serverdyno.published import reenactment
-from serverdyno.published.pictures import pictures
 from serverdyno.report.build import build_from
 from serverdyno.report.reenact import Measured
 from serverdyno.report.reenact_claims import Answered, Holds, answers
@@ -58,9 +58,9 @@ def reenacted(*sources: Source, name: str = VERITEST) -> Measured:
 
 def page_of(*sources: Source, name: str = VERITEST) -> str:
     report = published.load(name)
-    drawn = pictures(report)
-    figures = zip([picture.figures for picture in drawn], figures_of(report, drawn), strict=True)
     mapping = reenactment.load(report)
+    drawn = reenactment.drawn(report, mapping)
+    figures = zip(drawn, figures_of(report, drawn), strict=True)
     return view.page(list(map(build_from, sources)), mapping, list(figures), report, page_style())
 
 
@@ -106,10 +106,10 @@ def test_claims_hold_or_do_not_by_the_statistics_of_the_report(judged: dict[str,
 
 def test_a_claim_that_cannot_be_judged_says_why(judged: dict[str, Answered]) -> None:
     for identity, why in (
-        ("key-1-apache-1.3.23", "IIS runs only on Windows."),
+        ("key-1-apache-1.3.23", "This laboratory has no Windows server, so no IIS."),
         (
             "summary-static-scaling-apache-4",
-            "None of these experiments contains a finished run with apache, mpm prefork, processors 4",
+            "None of these experiments includes apache, mpm prefork, processors 4.",
         ),
         ("summary-cgi-tux-helps", "None of these experiments ran the suite webbench-4.1-dynamic-cgi."),
         ("method-clients", "does not compare the peaks or the overall averages"),
@@ -118,6 +118,107 @@ def test_a_claim_that_cannot_be_judged_says_why(judged: dict[str, Answered]) -> 
         assert claim.holds is Holds.NOT_JUDGED
         assert not claim.found
         assert why in claim.why[0]
+
+
+def test_the_page_has_the_intervals_of_the_experiments_report(
+    scaled: Source, judged: dict[str, Answered]
+) -> None:
+    [comparison] = [
+        each
+        for each in build_from(scaled).comparisons
+        if (each.base, each.other) == ("apache-processors-1", "apache-processors-2")
+    ]
+    peak = next(found for found in comparison.improvements if found.figure is Metric.PEAK)
+    span = wording.change_span(peak.low_percent, peak.high_percent)
+    assert f"95 % interval {span}" in judged["summary-static-scaling-apache-2"].found[0]
+
+
+def test_a_processor_shared_with_the_generator_is_not_judged(scaled: Source) -> None:
+    configurations = [
+        replace(one, cpus=(1, 0) if one.name.endswith("-2") else (1,)) for one in scaled.head.configurations
+    ]
+    plan = scaled.head.plan
+    generator = plan.generator.model_copy(update={"cpus": (0,)})
+    head = scaled.head.model_copy(
+        update={
+            "configurations": configurations,
+            "plan": plan.model_copy(update={"generator": generator}),
+        }
+    )
+    found = answers_of(replace(scaled, head=head))["summary-static-scaling-apache-2"]
+    assert found.holds is Holds.NOT_JUDGED
+    assert found.why == (
+        "apache-processors-2 shares CPU 0 with the load generator, so a further processor can't be judged.",
+    )
+
+
+def test_a_claim_of_two_configurations_that_are_not_here_says_which_is_missing() -> None:
+    for name, identity, why in (
+        ("1999-mindcraft-linux", "files-peak", "This laboratory has no Windows server."),
+        ("2001-etesting-netware", "old-new-off", "This laboratory has no NetWare."),
+        ("2002-etesting-sfu", "names-sfu-2-sfu-3", "so no Services for UNIX."),
+        ("2004-veritest-samba", "tuning-baseline", "Our clients have no redirector to replace"),
+    ):
+        [claim] = [each for each in answers(reenacted(name=name)) if each.claim.id == identity]
+        assert claim.holds is Holds.NOT_JUDGED
+        assert why in claim.why[0], identity
+
+
+def test_a_claim_that_the_report_makes_twice_is_listed_once_with_both_places(scaled: Source) -> None:
+    text = text_of(page_of(scaled))
+    said = "Static peak of Apache 1.3.23, DL760, rises from 1 to 2 processors"
+    assert text.count(said) == 1
+    places = text[text.index(said) :].partition("higher")[0]
+    assert "paragraph after Figure 1; " in places
+    assert "paragraph after Figure 13" in places
+    # The same percentage of two configurations makes two claims.
+    assert text.count("Static peak, IIS over Apache 1.3.23: 276 percent") == 2
+
+
+def test_claims_that_contradict_their_own_tables_are_named(scaled: Source) -> None:
+    text = text_of(page_of(scaled, name="1999-mindcraft-linux"))
+    assert "contradicts: 1; " in text
+    listed = text[text.index("Claims that contradict the report's own tables: 1") :]
+    assert "Memory used by Linux, from the setting: 1024 MB (by the tables: is 960" in listed
+
+
+def test_the_page_names_the_machine_and_the_programs(scaled: Source) -> None:
+    host = {
+        "cpu": {"model": "AMD EPYC", "logical": 2},
+        "memory": {"total_bytes": 2**34},
+        "system": {"kernel": "6.1.0"},
+    }
+    told = {"apache-processors-1": {"version": "Apache/2.4.62"}}
+    text = text_of(page_of(replace(scaled, disclosure={"host": host, "servers": told})))
+    assert "This machine AMD EPYC, 2 logical CPUs, 16 GiB of memory, Linux 6.1.0" in text
+    assert re.search(r"Servers .*apache-processors-1: Apache/2\.4\.62, ", text)
+
+
+def test_a_figure_without_numbers_is_drawn_from_the_figures_that_have_them(scaled: Source) -> None:
+    report = published.load("2001-etesting-netware")
+    mapping = reenactment.load(report)
+    by_figure = {picture.figures: picture for picture in reenactment.drawn(report, mapping)}
+    best = by_figure[("1",)]
+    assert best.numbers_of == ("18", "20")
+    points = {line.name: dict(line.points) for line in best.lines}
+    assert points["6 processors, NetWare 6"][8.0] == 1026.833
+    assert points["5 processors, Windows 2000 Advanced Server"][24.0] == 515.981
+    text = text_of(page_of(scaled, name="2001-etesting-netware"))
+    for figure in (1, 2, 5, 6, 8, 30):
+        assert f"Figure {figure}, numbers from figures" in text
+    assert view.NO_NUMBERS not in text
+
+
+def test_curves_by_threads_have_the_threads_of_all_clients(scaled: Source) -> None:
+    suite = scaled.head.suite.model_copy(update={"name": "webbench-2.0-static-288"})
+    levels = [replace(level, threads=2, suite=suite.name) for level in scaled.head.levels]
+    records = [replace(record, threads=2) for record in scaled.records]
+    head = scaled.head.model_copy(update={"suites": [suite], "levels": levels})
+    measured = reenacted(replace(scaled, head=head, records=records), name="1999-mindcraft-linux")
+    [figure] = next(each.ours for each in measured.figures() if each.shown.figures == ("2",))
+    assert figure.x_title == "Threads of all clients"
+    drawn = {point.x for panel in figure.panels for line in panel.series for point in line.points}
+    assert drawn == {2 * level.clients for level in levels}
 
 
 def test_two_equal_servers_show_no_difference() -> None:
@@ -134,15 +235,17 @@ def test_the_page_has_the_published_figures_in_order_and_ours_below(scaled: Sour
     assert labels == sorted(labels, key=int)
     assert labels[0] == "1"
     first = text[text.index("Figure 1: Peaks of static content") : text.index("Figure 2: ")]
-    published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours: ")
-    assert published_at < ours_at < first.rindex("[SVG]") < first.index("IIS runs only on Windows.")
-    assert "None of these experiments contains a finished run with nginx-for-tux, processors 4" in first
+    published_at, ours_at = first.index("Figures 2 and 14: static"), first.index("Ours, in place of: ")
+    assert published_at < first.index("Figures 2 and 14, in percent") < ours_at
+    assert published_at < ours_at < first.rindex("[SVG]") < first.index("no Windows server, so no IIS.")
+    assert "Not measured: TUX, DL760, 4 processors; TUX, DL760, 8 processors" in first
+    assert "None of these experiments includes it." in first
     assert "See Figure 1 ." in text[text.index("Figure 2: ") : text.index("Figure 3: ")]
     assert "None of these experiments ran the suite webbench-4.1-dynamic-cgi." in text
-    # Our peaks are drawn in the unit of the published ones.
+    # Our peaks are drawn in the unit of the published ones; the second drawing has the percent.
     entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
     drawings = re.findall(r"<svg.*?</svg>", entry, flags=re.DOTALL)
-    assert all("requests/s" in drawing for drawing in drawings[1:])
+    assert all("requests/s" in drawing for drawing in (drawings[0], *drawings[2:]))
     assert "apache-processors-2" in drawings[-1]
     # 1, 2, 13 and 14 (peaks), 16 and 17 (curves with one and two processors)
     assert "6 of 49 published figures" in text
@@ -212,8 +315,16 @@ def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Pa
     assert "12 of 15 published figures have one of ours below them" in text
     scale = Stored.open(tmp_path / "steps").head.scale
     assert scale < 1
-    assert text.count(f"Scale {scale:g}: fewer and smaller files than in the full suites.") == 9
+    # The titles say the size that was measured: 480 MB and 10 GB at this scale.
     records, _ = Stored.open(tmp_path / "steps").readable_levels()
+    for figure, title in (
+        (11, "Copy 480 MB to the server"),
+        (13, "Create a file of 10 GB"),
+    ):
+        [size] = {record.bytes_written for record in records if record.figure == figure}
+        assert f"{title}; here, at scale {scale:g}, {size / 2**20:,.0f} MiB" in text
+    listed = {record.entries for record in records if record.figure == 10}
+    assert f"List 60,000 files in full; here, at scale {scale:g}, {listed.pop():,} files" in text
     times: dict[str, list[float]] = {}
     for record in records:
         if record.figure == 13:

@@ -6,6 +6,7 @@ import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from serverdyno.report import build
 from serverdyno.report.build import build_from
-from serverdyno.report.model import Report
+from serverdyno.report.model import Figure, Panel, Point, Report, Series
 from serverdyno.report.views import annotate, charts, files, html, lines, palette, text
 from serverdyno.report.views import csv as report_csv
 from serverdyno.store.experiment import Experiment
@@ -185,6 +186,28 @@ def check_within(element: Element, width: float, moved: float) -> None:
         assert start >= 0 and start + wide <= width, "".join(element.itertext())
     for inner in element:
         check_within(inner, width, moved)
+
+
+def test_the_first_and_the_last_load_level_have_a_tick_and_those_between_are_spread() -> None:
+    for clients in ((1, *range(4, 61, 4)), (1, *range(8, 145, 8)), (1,), (1, 2)):
+        series = (Series("nginx", 0, tuple(Point(float(load), 100.0) for load in clients)),)
+        drawn = lines.svg(Figure("f", 0, "", "", "lines", "Clients", (Panel("", "requests/s", series),)))
+        texts = [element for element in drawn.iter("text") if element.get("text-anchor") == "middle"]
+        places = {element.text: float(element.get("x", "")) for element in texts if element.text != "Clients"}
+        assert {f"{clients[0]}", f"{clients[-1]}"} <= places.keys()
+        gaps = [after - before for before, after in pairwise(sorted(places.values()))]
+        assert not gaps or max(gaps) < 2.1 * min(gaps)
+
+
+def test_a_long_name_of_a_line_fits_in_any_font() -> None:
+    names = ("samba-oplocks-on-processors-1", "samba-oplocks-on-processors-2", "samba")
+    series = tuple(Series(name, style, (Point(1.0, 100.0 * style),)) for style, name in enumerate(names))
+    drawn = lines.svg(Figure("f", 0, "", "", "lines", "Clients", (Panel("", "Mbit/s", series),)))
+    found = {element.text: element for element in drawn.iter("text") if element.text in names}
+    assert found.keys() == set(names)  # none is cut
+    for name, element in found.items():
+        length = float(element.get("textLength", len(name) * lines.WIDE_CHARACTER))
+        assert float(element.get("x", "")) + length <= lines.WIDTH
 
 
 def test_series_differ_in_colour_dash_and_shape() -> None:

@@ -69,6 +69,21 @@ def made(*directories: Path) -> None:
         directory.mkdir(parents=True)
 
 
+@needs_root
+def test_a_server_with_mounts_of_its_own_shows_the_medium_that_it_sees(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        ["unshare", "--mount", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(b"started\n")
+        server.stdin.flush()
+        server.stdout.readline()  # it is in its namespace
+        found = medium(tmp_path, server.pid)
+        server.stdin.close()
+    assert found == medium(tmp_path, os.getpid())
+    assert found
+
+
 @contextmanager
 def judged_by_two_flushes(
     settings: Mapping[str, Any], arranged: Callable[[Samba], None] = lambda _: None

@@ -232,7 +232,10 @@ def test_a_disk_that_fills_up_under_a_server_node_is_told_and_everything_is_take
     fleet: RunningFleet, tmp_path: Path, small_disk: Path
 ) -> None:
     filler = Filler(small_disk)
-    longer = {**SEEN, "length_s": 10.0}  # On a busy machine the disk is full late, and then clients must still write.
+    longer = {
+        **SEEN,
+        "length_s": 10.0,
+    }  # On a busy machine the disk is full late, and then clients must still write.
     folder = planned(tmp_path / "e", fleet.path, [on_disk(small_disk)], [SMALL_CLIENTS], **longer)
     carried_out(folder, filler)
     assert filler.full

@@ -37,6 +37,7 @@ class ObstacleKind(StrEnum):
     NOISE = "other programs used the machine"
     DURABILITY = "durability"
     RATE_BOUND = "limited by the plan's rate"
+    LINK_BOUND = "limited by the plan's links"
     HIDDEN = "limited by the generator"
 
 
@@ -59,7 +60,8 @@ class Conditions:
     `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an upper
     bound on how much higher the figure would be without other programs and the hypervisor; None if not known.
     `operations` counts the successful operations of each class. `hidden_speed` is an upper bound on how much higher it
-    would be without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level.
+    would be without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level. `link_bound`:
+    the plan's links limited most of the figure, so equal figures say nothing about the servers.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Conditions:
     operations: Mapping[str, int]
     hidden_speed: float | None = None
     rate_bound: bool = False
+    link_bound: bool = False
 
     @property
     def held_back(self) -> bool:
@@ -176,7 +179,9 @@ def _held_back(base: Conditions, other: Conditions, found: Judged) -> Sequence[O
         (base, _stands(found, base=_hidden(base))),
         (other, _stands(found, other=_hidden(other))),
     ):
-        if side.rate_bound and not stands:
+        if side.link_bound and found.verdict is Verdict.EQUIVALENT:
+            why.append(Obstacle(ObstacleKind.LINK_BOUND, side.name))
+        elif side.rate_bound and not stands:
             why.append(Obstacle(ObstacleKind.RATE_BOUND, side.name))
         elif not stands:
             why.append(Obstacle(ObstacleKind.HIDDEN, side.name, side.hidden_speed or 0.0))

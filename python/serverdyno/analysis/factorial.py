@@ -58,6 +58,13 @@ class Effect:
     def proven(self) -> bool:
         return self.verdict.proven
 
+    @property
+    def stated_percent(self) -> float:
+        """Return the effect to state: the measured one, or the proven bound if the true one may be larger."""
+        if not self.at_least:
+            return self.percent
+        return self.low_percent if self.percent > 0 else self.high_percent
+
 
 def effects(
     factors: Sequence[str],

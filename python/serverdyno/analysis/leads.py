@@ -16,7 +16,7 @@ from serverdyno.analysis.pairs import Comparison
 class Lead:
     """The lead of `winner` over `loser` in the overall average, as a ratio with its interval.
 
-    `at_least`: the true ratio may be larger.
+    `at_least`: the true ratio may be larger, so only the lower end of the interval is a bound on it.
     """
 
     winner: str
@@ -25,6 +25,11 @@ class Lead:
     low: float
     high: float
     at_least: bool
+
+    @property
+    def stated(self) -> float:
+        """Return the ratio to state: the measured one, or the proven bound if the true one may be larger."""
+        return self.low if self.at_least else self.ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,12 @@ class AtLevel:
         """Return whether one side is proven faster."""
         return self.verdict.proven
 
+    @property
+    def stated_percent(self) -> float:
+        """Return the difference to state: the measured one, or the proven bound if the true one may be larger."""
+        bound = self.low_percent if self.percent > 0 else self.high_percent
+        return bound if self.at_least and bound is not None else self.percent
+
 
 _Found = tuple[AtLevel, Contrast | None]
 

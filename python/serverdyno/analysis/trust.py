@@ -34,6 +34,8 @@ BUSY_SHARE = 0.85
 LEAST_SHOWN = 0.01
 """Smallest share of the server's true speed that is distinguished, so a hidden speed is at most 99."""
 RATE_BOUND_SHARE = 0.90
+LINK_BOUND_SHARE = 0.95
+"""Used share of the capacity of the plan's links from which they limit a level. The used share is a lower bound."""
 FAILED_SHARE = 0.10
 """Largest share of failed operations in a window. Beyond it, the failures determine the speed of the rest."""
 TAKEN_SHARE = 0.02
@@ -50,6 +52,7 @@ class Mark(StrEnum):
 
     GENERATOR_LIMITED = "generator-limited: the server may be more than 10 % faster than shown"
     RATE_BOUND = "rate-bound: at least 90 % of the rate that the plan allows"
+    LINK_BOUND = "link-bound: at least 95 % of what the plan's links can carry"
     NOISY = (
         "noisy: other programs or the hypervisor took more than 2 % of the generator's or the server's "
         "CPUs, or the generator waited for a CPU for more than 2 % of the window"
@@ -78,6 +81,7 @@ class Mark(StrEnum):
 LETTERS = {
     Mark.GENERATOR_LIMITED: "G",
     Mark.RATE_BOUND: "R",
+    Mark.LINK_BOUND: "K",
     Mark.NOISY: "N",
     Mark.ERRORS: "E",
     Mark.CLIENTS_LEFT: "L",
@@ -92,6 +96,7 @@ LETTERS = {
 
 LIMITS = {
     Mark.RATE_BOUND: "rate-bound",
+    Mark.LINK_BOUND: "link-bound",
     Mark.GENERATOR_LIMITED: "generator-limited",
 }
 """Marks of figures that something other than the server may have limited, with the adjective for each."""
@@ -101,6 +106,7 @@ class Limit(StrEnum):
     """The resource that limited a level, as far as the record shows."""
 
     RATE = "the plan's rate"
+    LINK = "the plan's links"
     FAILURES = "failed operations"
     GENERATOR = "generator"
     CPU_WAIT = "wait for a CPU"
@@ -178,6 +184,7 @@ def marked_limits(marks: frozenset[Mark], cpu_share: float, run_delay: float | N
     """Return the limits that the marks of a level show. `cpu_share` and `run_delay`: see `waits_for_cpu`."""
     shown = {
         Limit.RATE: Mark.RATE_BOUND in marks,
+        Limit.LINK: Mark.LINK_BOUND in marks,
         Limit.GENERATOR: Mark.GENERATOR_LIMITED in marks and cpu_share >= IDLE_CPU_SHARE,
         Limit.CPU_WAIT: waits_for_cpu(marks, cpu_share, run_delay),
     }
@@ -199,7 +206,7 @@ def seen_limits(
     each client waits only for its own answers; None if there is no higher load level.
     """
     busy = {Limit.SERVER} if server_share is not None and server_share >= BUSY_SHARE else set()
-    order = (Limit.RATE, Limit.GENERATOR, Limit.SERVER, Limit.CPU_WAIT)
+    order = (Limit.RATE, Limit.LINK, Limit.GENERATOR, Limit.SERVER, Limit.CPU_WAIT)
     found = [limit for limit in order if limit in marked | busy]
     if found or waiting is None or waiting >= IDLE_SHARE:
         return tuple(found)
@@ -217,6 +224,11 @@ def rate_marks(requests_s: float, max_rate_per_s: float | None) -> frozenset[Mar
     """
     held = max_rate_per_s is not None and requests_s >= RATE_BOUND_SHARE * max_rate_per_s
     return frozenset({Mark.RATE_BOUND} if held else ())
+
+
+def link_marks(share: float | None) -> frozenset[Mark]:
+    """Return the mark of a level that used `share` of the capacity of the plan's links; None: they have no limit."""
+    return frozenset({Mark.LINK_BOUND} if share is not None and share >= LINK_BOUND_SHARE else ())
 
 
 def drift_marks(drifts: Mapping[int, float]) -> frozenset[Mark]:

@@ -25,11 +25,11 @@ def write(folder: Folder, built: Sequence[Report], of: PublishedReport, mapping:
     """Write the page of these experiments into a report folder, and print its path. Raises DynoError."""
     from serverdyno.cli.output import say, standard_output  # noqa: PLC0415
     from serverdyno.cli.published import figures_of, page_style  # noqa: PLC0415
-    from serverdyno.published.pictures import pictures  # noqa: PLC0415
+    from serverdyno.published.reenactment import drawn  # noqa: PLC0415
     from serverdyno.report.views import reenactment as view  # noqa: PLC0415
 
-    drawn = pictures(of)
-    figures = zip([picture.figures for picture in drawn], figures_of(of, drawn), strict=True)
+    pictures = drawn(of, mapping)
+    figures = zip(pictures, figures_of(of, pictures), strict=True)
     page = view.page(built, mapping, list(figures), of, page_style())
     file = f"as-{of.name}.html"
     folder.write(file, page.encode())

@@ -6,7 +6,9 @@ every subnet.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Collection
 from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -91,6 +93,20 @@ class Testbed(Model):
         if (hosts := sum(subnet.hosts for subnet in self.subnets)) > MOST_HOSTS:
             raise ValueError(f"the subnets have {hosts} hosts in all; the limit is {MOST_HOSTS}")
         return self
+
+    def mbit_s(self, hosts: Collection[str]) -> float:
+        """Return what the links between the server and some hosts carry in each direction; infinite without a limit."""
+        return sum(
+            min(
+                math.inf if subnet.server_link_mbit_s is None else subnet.server_link_mbit_s,
+                sum(
+                    math.inf if subnet.link_mbit_s is None else subnet.link_mbit_s
+                    for name in subnet.host_names()
+                    if name in hosts
+                ),
+            )
+            for subnet in self.subnets
+        )
 
     def host_names(self) -> list[str]:
         """Return the names of all hosts, taken from each subnet in turn.

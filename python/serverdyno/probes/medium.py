@@ -68,7 +68,10 @@ def medium(directory: Path, pid: int) -> list[LayerReading]:
     In an overlay, a test file is briefly created.
     """
     layers: list[LayerReading] = []
-    place: _Place | None = _Place(Path(f"/proc/{pid}/mountinfo"), directory)
+    process = Path(f"/proc/{pid}")
+    if not ROOT_OF_PROCESS.match(f"{directory}") and not _in_our_mounts(process):
+        directory = process / "root" / directory.relative_to("/")
+    place: _Place | None = _Place(process / "mountinfo", directory)
     while place is not None and len(layers) < MOST_LAYERS:
         try:
             mount = _mount_of(place)
@@ -83,6 +86,14 @@ def medium(directory: Path, pid: int) -> list[LayerReading]:
     if place is not None and len(layers) == MOST_LAYERS:
         layers[-1] = replace(layers[-1], unfollowed="it has too many layers")
     return layers
+
+
+def _in_our_mounts(process: Path) -> bool:
+    """Return whether a process sees our mounts. In another namespace, equal mounts have other numbers."""
+    try:
+        return (process / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
+    except OSError:
+        return True
 
 
 def _step(mount: _Mount, place: _Place) -> tuple[LayerReading, _Place | None]:

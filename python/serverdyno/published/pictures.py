@@ -7,10 +7,13 @@ the figure is printed twice. Tables without a column in one of `UNITS` (settings
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from serverdyno import wording
 from serverdyno.published import PublishedReport
+from serverdyno.published.model import Where
 from serverdyno.published.tables import Cell, Table, number
 
 UNITS = {
@@ -25,6 +28,10 @@ UNITS = {
 """Units of the columns that are drawn."""
 ALONG = "clients"
 FEWEST_POINTS = 3
+OTHER_SIDE = "compared_"
+"""Prefix of columns of improvements, for what is improved upon."""
+NEED_COLUMN = {"yes", "no", "on", "off", "none", "installed"}
+"""Values that say nothing without the name of their column."""
 MOST_SERIES = 6
 """Maximum number of series in one picture of curves. More series are split into several pictures."""
 
@@ -45,18 +52,27 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure of a report. `constant` has the values that all its lines share."""
+    """One figure of a report. `constant` has the values that all its lines share.
+
+    `numbers_of`: the figures that print its numbers, if it does not.
+    """
 
     figures: tuple[str, ...]
     kind: Literal["lines", "bars"]
     unit: str
     constant: str
     lines: tuple[Line, ...]
+    numbers_of: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        named = [figure for figure in self.figures if figure.isdigit()]
-        words = f"Figure{'s' if len(named) > 1 else ''} {' and '.join(named)}" if named else "Text"
+        words = _figures(self.figures)
+        if self.numbers_of:
+            words += (
+                f", {'peaks' if self.kind == 'bars' else 'numbers'} from {_figures(self.numbers_of).lower()}"
+            )
+        if self.unit == "percent":
+            words += ", in percent"
         return f"{words}: {self.constant}" if self.constant else words
 
     @property
@@ -79,6 +95,29 @@ class Picture:
             found.append((distinct[product].index(names[product]), seen[names[product]]))
             seen[names[product]] += 1
         return tuple(found)
+
+
+def _figures(numbers: Sequence[str]) -> str:
+    named = [number for number in numbers if number.isdigit()]
+    return f"Figure{'s' if len(named) > 1 else ''} {wording.listing(named)}" if named else "Text"
+
+
+def from_numbers(table: Table, figure: str, places: Iterable[Where]) -> list[Picture]:
+    """Return the pictures of a figure whose numbers a table prints with other figures.
+
+    `places`: values that its rows have. Columns that the table lacks are ignored, and so are places without a row.
+    """
+    value = next(column for column in UNITS if column in table.columns)
+    rows: dict[tuple[Cell, ...], Row] = {}
+    numbers_of: dict[str, None] = {}
+    for place in places:
+        for row in table.select({key: wanted for key, wanted in place.items() if key in table.columns}):
+            if row[value] is not None:
+                rows[tuple(cell for name, cell in row.items() if name != "figure")] = row
+                numbers_of[str(row["figure"])] = None
+    numbers = tuple(sorted(numbers_of, key=lambda number: (len(number), number)))
+    made = _of_rows(figure, list(rows.values()), value) if rows else []
+    return [replace(picture, numbers_of=numbers) for picture in made]
 
 
 def pictures(report: PublishedReport) -> list[Picture]:
@@ -128,9 +167,11 @@ def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
     factors = _factors(list(rows[0]), value)
     curves = ALONG in factors and len({row[ALONG] for row in rows}) >= FEWEST_POINTS
     names = [column for column in factors if not (curves and column == ALONG)]
-    varying = [column for column in names if len({row[column] for row in rows}) > 1]
+    varying = _varying(names, rows)
     constant = ", ".join(
-        named(column, rows[0][column]) for column in names if column not in varying and rows[0][column]
+        named(column, rows[0][column])
+        for column in names
+        if rows[0][column] and len({row[column] for row in rows}) == 1
     )
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
@@ -151,16 +192,32 @@ def _of_rows(figure: str, rows: list[Row], value: str) -> list[Picture]:
     ]
 
 
+def _varying(names: list[str], rows: list[Row]) -> list[str]:
+    """Return the columns with several values, without those that another one implies, as a web server its system."""
+    values = {column: {row[column] for row in rows} for column in names}
+
+    def implied(column: str) -> bool:
+        return any(
+            None not in values[other]
+            and len(values[other]) == len({(row[other], row[column]) for row in rows}) > len(values[column])
+            for other in names
+        )
+
+    return [column for column in names if len(values[column]) > 1 and not implied(column)]
+
+
 def _factors(columns: list[str], value: str) -> list[str]:
     """Return the columns that identify a row: those between the figure's number and the first value."""
     return columns[1 : columns.index(value)]
 
 
 def named(column: str, cell: Cell) -> str:
-    """Return a value as a name, with its column if needed (`oplocks on`, `8 processors`)."""
+    """Return a value as a name, with its column if needed (`oplocks on`, `8 processors`, `over TUX`)."""
+    if column.startswith(OTHER_SIDE):
+        return f"over {named(column.removeprefix(OTHER_SIDE), cell)}"
     text = str(cell)
     if text.isdigit():
         return f"{text} {column.removesuffix('s') if text == '1' else column}".replace("_", " ")
-    if len(text) <= 4:
+    if text in NEED_COLUMN:
         return f"{column} {text}".replace("_", " ")
     return text

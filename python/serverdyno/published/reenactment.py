@@ -25,6 +25,7 @@ from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.document import Problem, check_model, described, parse_toml, unknown_name
 from serverdyno.published import PublishedReport
 from serverdyno.published.model import Model, Scalar, Where
+from serverdyno.published.pictures import Picture, from_numbers, pictures
 
 FILE = "reenactment.toml"
 Shows = Literal["peaks", "averages", "curves", "steps", "bonnie"]
@@ -55,14 +56,30 @@ class Today(Model):
         return self
 
 
+class Numbers(Model):
+    """The numbers of a published chart, which other figures print: rows of a table.
+
+    `series`: the places of its lines or bars; empty: those of the figure. Columns that the table lacks are ignored.
+    """
+
+    table: str
+    series: tuple[Where, ...] = ()
+
+
 class Shown(Model):
-    """One figure of the report, or several without a counterpart. `phases`: those of Bonnie to show."""
+    """One figure of the report, or several without a counterpart.
+
+    `along`: the axis of curves, clients or the threads of all clients. `numbers`: those to draw where the report
+    prints the figure without. `phases`: those of Bonnie to show.
+    """
 
     figures: tuple[str, ...] = Field(min_length=1)
     title: str
     shows: Shows | None = None
     of: Where = Field(default_factory=dict)
     series: tuple[Where, ...] = ()
+    along: Literal["clients", "threads"] = "clients"
+    numbers: Numbers | None = None
     phases: tuple[str, ...] = ()
     same_as: str = ""
     why: str = ""
@@ -135,6 +152,21 @@ def expanded(where: Where) -> Iterator[Place]:
         yield dict(zip(where, values, strict=True))
 
 
+def drawn(report: PublishedReport, mapping: Reenactment) -> list[Picture]:
+    """Return the pictures of a report, with those that only other figures' numbers make possible."""
+    others = [
+        picture
+        for shown in mapping.figures
+        if (numbers := shown.numbers) is not None
+        for picture in from_numbers(
+            report.tables[numbers.table],
+            shown.figures[0],
+            numbers.series or (dict(place) for place in shown.places()),
+        )
+    ]
+    return [*pictures(report), *others]
+
+
 def printed_figures(report: PublishedReport) -> list[str]:
     """Return the figures of the report's tables, each once; the running text is not a figure."""
     named = dict.fromkeys(str(value) for table in report.tables for value in table.values("figure"))
@@ -167,6 +199,9 @@ def _of_figures(found: Reenactment, report: PublishedReport) -> Iterator[Problem
         if shown.same_as and shown.same_as not in seen:
             yield Problem(("figures", place, "same_as"), f'no figure "{shown.same_as}" is listed before')
         seen.update(dict.fromkeys(shown.figures, shown))
+        tables = [table.name for table in report.tables]
+        if shown.numbers is not None and shown.numbers.table not in tables:
+            yield Problem(("figures", place, "numbers"), unknown_name("table", shown.numbers.table, tables))
         yield from _unknown(found, shown.of, ("figures", place, "of"))
         for at, series in enumerate(shown.series):
             yield from _unknown(found, series, ("figures", place, "series", at))

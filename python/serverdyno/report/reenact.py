@@ -1,7 +1,7 @@
 """A published report re-enacted: which figures of experiments stand for its figures, and which of its claims hold.
 
-`published/reenactment.py` has the mapping. This module finds the configurations, judges the claims by the statistics of
-the ordinary report, and returns data; `views/reenactment.py` builds the page.
+`published/reenactment.py` has the mapping. This module finds the configurations, judges the claims by the statistics
+of the experiment's own report, and returns data; `views/reenactment.py` builds the page.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from serverdyno.published.pictures import named
 from serverdyno.published.reenactment import Place, Reenactment, Shown, expanded
 from serverdyno.report.build import judged
 from serverdyno.report.figures.results import ConfigurationResult, Results
+from serverdyno.report.figures.sides import limits_of_average
 from serverdyno.report.figures.steps import Step, bonnie_rates, compared, runs_of_bonnie
+from serverdyno.report.figures.steps import settings_of as settings_of_suite
 from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.parts import SERIES_PER_FIGURE, key_to_marks, spread_point, style_of
 from serverdyno.report.source import Source
+from serverdyno.store.records import LevelRecord
 
 OTHER_CLIENTS = "-other-clients"
 """Ending of a suite's name if the user chose other numbers of clients."""
@@ -30,6 +33,7 @@ MOST_BARS = 24
 MOST_FIGURES = 4
 """Maximum number of bars in one figure, and of our figures for one published figure."""
 MOST_NAMED = 4
+MIB = 2**20
 Found = tuple[Results, ConfigurationResult]
 
 
@@ -106,7 +110,8 @@ class Measured:
             if result.throughput is not None and _fits(wanted, (results, result))
         ]
 
-    def why_not(self, wanted: Counterpart) -> str:
+    def why_not(self, wanted: Counterpart, name: str = "") -> str:
+        """Return why no configuration fits. `name`: what the page calls it just before."""
         if wanted.absent:
             return wanted.absent
         here = {suite_of(results) for results in self.results}
@@ -118,7 +123,12 @@ class Measured:
                 else "No single suite has all of these values."
             )
         needs = [*sorted(wanted.names or wanted.servers or ()), *map(setting_words, wanted.settings.items())]
-        return f"None of these experiments contains a finished run with {', '.join(needs)}."
+        planned = any(
+            _fits(wanted, (results, result)) for results in self.results for result in results.configurations
+        )
+        if planned:
+            return f"No run with {', '.join(needs)} finished a load level."
+        return f"None of these experiments includes {'it' if name else ', '.join(needs)}."
 
     def figures(self) -> list[Reenacted]:
         """Return every entry of the mapping with our figures for it."""
@@ -129,7 +139,11 @@ class Measured:
         if shown.shows in ("steps", "bonnie"):
             ours = list(self._of_steps(key, shown))
             lacking = [] if ours else [f"None of these experiments ran a step of figure {shown.figures[0]}."]
-            return Reenacted(shown, tuple(ours), tuple(lacking), ())
+            here = {each.server for source in self.sources for each in source.head.configurations}
+            told = [
+                each.note for each in self.mapping.today if ours and here & set(each.servers) and each.note
+            ]
+            return Reenacted(shown, tuple(ours), tuple(lacking), tuple(told))
         found: dict[tuple[int, str], Found] = {}
         without: dict[str, list[str]] = {}
         notes: dict[str, None] = {}
@@ -142,14 +156,14 @@ class Measured:
                 notes |= dict.fromkeys(wanted.notes)
             else:
                 name = ", ".join(named(*pair) for pair in one.items() if pair not in shared)
-                without.setdefault(self.why_not(wanted), []).append(name)
+                without.setdefault(self.why_not(wanted, name), []).append(name)
         drawn = list(self._timed(key, shown, list(found.values())))
         lacking = [
             f"Not measured: {_few(names)}. {why}" if any(names) else why for why, names in without.items()
         ]
         if len(drawn) > MOST_FIGURES:
             lacking.append(
-                f"The ordinary report has {len(drawn) - MOST_FIGURES:,} more figures for this one."
+                f"The experiment's own report has {len(drawn) - MOST_FIGURES:,} more figures for this one."
             )
         return Reenacted(shown, tuple(drawn[:MOST_FIGURES]), tuple(lacking), tuple(notes))
 
@@ -166,7 +180,8 @@ class Measured:
             for place, part in enumerate(_chunks(series, SERIES_PER_FIGURE if curves else MOST_BARS)):
                 panel = (Panel("", results.terms.unit, part),)
                 under = f"{plan} {head.suite.name}." + key_to_marks(panel)
-                axis = results.axis.title if curves else results.terms.unit
+                along = "Threads of all clients" if shown.along == "threads" else results.axis.title
+                axis = along if curves else results.terms.unit
                 name = f"{key}-{number}-{place}"
                 yield Figure(name, 0, shown.title, under, "lines" if curves else "bars", axis, panel)
 
@@ -181,29 +196,59 @@ class Measured:
         ]
         suites = wording.listing(sorted({suite for suite, _ in rows}))
         scales = sorted({source.head.scale for source in self.sources if source.shortened})
-        series = [one for _, one in rows]
-        for place, part in enumerate(_chunks(series, MOST_BARS)[:MOST_FIGURES]):
-            under = f"{suites}. Mean of the repetitions."
-            if scales:
-                under += (
-                    f" Scale {wording.listing([f'{each:g}' for each in scales])}: fewer and smaller files than in the "
-                    "full suites."
-                )
+        title = shown.title
+        if scales and (sizes := self._sizes(shown)):
+            title += f"; here, at scale {wording.listing([f'{each:g}' for each in scales])}, {wording.listing(sizes)}"
+        for place, part in enumerate(_chunks([one for _, one in rows], MOST_BARS)[:MOST_FIGURES]):
             panel = (Panel("", unit, part),)
-            yield Figure(f"{key}-{place}", 0, shown.title, under + key_to_marks(panel), "bars", unit, panel)
+            under = f"{suites}. Mean of the repetitions.{self._varied()}{key_to_marks(panel)}"
+            yield Figure(f"{key}-{place}", 0, title, under, "bars", unit, panel)
+
+    def _sizes(self, shown: Shown) -> list[str]:
+        """Return how many bytes or files the steps of a figure processed, as recorded."""
+        sizes: dict[str, None] = {}
+        for step in (each for steps in self.steps for each in steps):
+            of_bonnie = shown.shows == "bonnie" and step.is_of_bonnie and step.name in shown.phases
+            if of_bonnie or (shown.shows == "steps" and step.figure == int(shown.figures[0])):
+                for one in (record for runs in step.times.values() for record in runs.values()):
+                    sizes[_size(step, one)] = None
+        return list(sizes)
+
+    def _varied(self) -> str:
+        """Return the settings that distinguish the configurations of the steps, a sentence for each."""
+        told = []
+        for source in (each for each in self.sources if any(level.step for level in each.head.levels)):
+            settings = [each.settings for each in source.head.configurations]
+            shared = {
+                key for key, value in settings[0].items() if all(one.get(key) == value for one in settings)
+            }
+            for each in source.head.configurations:
+                own = [setting_words(pair) for pair in each.settings.items() if pair[0] not in shared]
+                told.append(f" {each.name}: {', '.join(own) or 'the default settings'}.")
+        return "".join(dict.fromkeys(told))
+
+
+def _size(step: Step, record: LevelRecord) -> str:
+    if step.is_of_bonnie:
+        bonnie = settings_of_suite(step.suite)
+        return f"a file of {bonnie.size_bytes / MIB:,.0f} MiB" if bonnie else ""
+    moved = record.bytes_read + record.bytes_written
+    if moved:
+        return f"{moved / MIB:,.0f} MiB"
+    return wording.plural(record.entries or 0, "file")
 
 
 def settings_of(found: Found) -> dict[str, object]:
-    return dict(_configuration(found).settings)
+    return dict(configuration_of(found).settings)
 
 
-def _configuration(found: Found) -> Configuration:
+def configuration_of(found: Found) -> Configuration:
     results, result = found
     return next(each for each in results.source.head.configurations if each.name == result.name)
 
 
 def _fits(wanted: Counterpart, found: Found) -> bool:
-    here = _configuration(found)
+    here = configuration_of(found)
     return not wanted.absent and wanted.describes(suite_of(found[0]), here.server, here.name, here.settings)
 
 
@@ -235,10 +280,17 @@ def _chunks(series: Sequence[Series], size: int) -> list[tuple[Series, ...]]:
 
 def _points(shown: Shown, result: ConfigurationResult) -> tuple[Point, ...]:
     if shown.shows == "curves":
-        return tuple(spread_point(level.clients, level.throughput, level.marks) for level in result.finished)
+        return tuple(
+            spread_point(
+                level.clients * (level.threads if shown.along == "threads" else 1),
+                level.throughput,
+                level.marks,
+            )
+            for level in result.finished
+        )
     assert result.throughput is not None  # `find` returns no others
     if shown.shows == "averages":
-        return (spread_point(0, result.throughput.overall_average, result.marks),)
+        return (spread_point(0, result.throughput.overall_average, frozenset(limits_of_average(result))),)
     return (
         spread_point(0, result.throughput.peak, frozenset() if result.peak is None else result.peak.marks),
     )
@@ -252,7 +304,7 @@ def _times(steps: Sequence[Step], figure: int) -> list[tuple[str, Series]]:
             for style, (name, runs) in enumerate(step.times.items()):
                 for kind, values in (
                     ("elapsed", [one.window_s for one in runs.values()]),
-                    ("time user", [one.generator_cpu_user_s for one in runs.values()]),
+                    ("user", [one.generator_cpu_user_s for one in runs.values()]),
                     ("system", [one.generator_cpu_system_s for one in runs.values()]),
                 ):
                     if values:

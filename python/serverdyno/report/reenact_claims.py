@@ -1,8 +1,7 @@
 """Which claims of a published report hold for the servers of our experiments.
 
-A claim compares two places of the published tables. If one configuration stands for each, the two are compared as in
-the ordinary report, and all comparisons of the page are corrected together. Only the direction is judged: the
-published size depends on the hardware of its time.
+A claim compares two places of the published tables. If one configuration stands for each, the verdict is that of the
+experiment's own report. Only the direction is judged: the published size depends on the hardware of its time.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from serverdyno import wording
 from serverdyno.analysis import pairs
 from serverdyno.analysis.improvement import Metric, Verdict
 from serverdyno.analysis.pairs import Comparison
@@ -30,7 +30,7 @@ from serverdyno.published.printed import MOST_WORDS
 from serverdyno.published.reenactment import Place, expanded
 from serverdyno.published.tables import Cell
 from serverdyno.report.figures.sides import sides
-from serverdyno.report.reenact import Found, Measured, settings_of
+from serverdyno.report.reenact import Found, Measured, configuration_of, settings_of
 from serverdyno.report.subjects import differences
 
 MOST_SHOWN = 6
@@ -42,6 +42,10 @@ ONE_FIGURE = (
     "numbers for them."
 )
 ONE_LEVEL = "The claim is about individual numbers of clients, for which there is no verdict."
+
+
+WHERES = ("where", "of", "over", "greater", "lower")
+"""Fields of rules with places in tables; those of a quantity have other content."""
 
 
 class Holds(StrEnum):
@@ -72,6 +76,17 @@ class Answered:
     found: tuple[str, ...]
     why: tuple[str, ...]
 
+    @property
+    def meaning(self) -> tuple[object, ...]:
+        """Return what the claim says, whichever of several equal figures it refers to."""
+        return (self.claim.says, self.claim.printed, repr(_without_figures(self.claim.rule.model_dump())))
+
+
+def _without_figures(rule: object) -> object:
+    if isinstance(rule, dict):
+        return {key: _without_figures(value) for key, value in rule.items() if key != "figure"}
+    return [_without_figures(each) for each in rule] if isinstance(rule, list | tuple) else rule
+
 
 class NotComparedError(Exception):
     """A claim, or one of its comparisons, can't be judged."""
@@ -92,7 +107,20 @@ def _asked_or_why(measured: Measured, claim: Claim) -> tuple[list[Asked], str]:
     try:
         return list(_asked(measured, claim)), ""
     except NotComparedError as error:
-        return [], f"{error}"
+        return [], next(filter(None, map(measured.absent, _places(claim.rule.model_dump()))), f"{error}")
+
+
+def _places(rule: object) -> Iterator[Where]:
+    """Yield the places in the tables that a rule names."""
+    if isinstance(rule, dict):
+        for key, value in rule.items():
+            if key in WHERES and isinstance(value, dict) and "kind" not in value:
+                yield value
+            else:
+                yield from _places(value)
+    elif isinstance(rule, list | tuple):
+        for each in rule:
+            yield from _places(each)
 
 
 def _asked(measured: Measured, claim: Claim) -> Iterator[Asked]:
@@ -178,12 +206,25 @@ def _matched(measured: Measured, asked: Asked) -> Iterator[tuple[Asked, Found, F
         for other in others
         if one[0] is other[0] and one[1] is not other[1] and _agree(one, other, free)
     ]
-    yield from matched
+    for each in matched:
+        yield _unequal(each[1], each[2]) or each
     if not matched:
         yield "No experiment measured both sides of the claim in the same suite."
 
 
-FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls")
+def _unequal(one: Found, other: Found) -> str:
+    """Return why processors can't be compared: the generator shares CPUs of one side only. Empty if they can."""
+    shared = {
+        each[1].name: each[0].source.cpus_shared_with_generator(configuration_of(each))
+        for each in (one, other)
+    }
+    if len(set(shared.values())) == 1:
+        return ""
+    told = [f"{name} shares {wording.cpu_set(cpus)}" for name, cpus in shared.items() if cpus]
+    return f"{wording.listing(told)} with the load generator, so a further processor can't be judged."
+
+
+FACTORS = ("processors", "volumes", "strict_sync", "oplocks", "dynamic", "tls", "mpm")
 """Settings in which the two sides of a comparison agree, unless the claim is about them."""
 
 
@@ -201,18 +242,25 @@ def _key(one: Found, other: Found) -> Pair:
 
 
 def _compared(wanted: Sequence[tuple[Asked, Found, Found]], measured: Measured) -> dict[Pair, Comparison]:
-    """Return the comparison of each pair; the verdicts of a suite are corrected together."""
+    """Return the comparison of each pair as in the report of its experiment.
+
+    If that report does not compare a pair, it is added there, and all are judged together.
+    """
     found: dict[Pair, Comparison] = {}
     for results in measured.results:
-        by_name = {side.name: side for side in sides(results)}
         keys = dict.fromkeys(_key(one, other) for _, one, other in wanted if one[0] is results)
-        source = results.source
-        made = pairs.compared(
-            [(by_name[base], by_name[other]) for _, base, other in keys],
-            paired=source.paired,
-            margins=source.margins,
-        )
-        found |= zip(keys, made, strict=True)
+        known = {frozenset((each.base, each.other)): each for each in results.comparisons}
+        lacking = {frozenset(names): names for _, *names in keys if frozenset(names) not in known}
+        if lacking:
+            by_name = {side.name: side for side in sides(results)}
+            named = [*((each.base, each.other) for each in results.comparisons), *lacking.values()]
+            made = pairs.compared(
+                [(by_name[base], by_name[other]) for base, other in named],
+                paired=results.source.paired,
+                margins=results.source.margins,
+            )
+            known |= {frozenset((each.base, each.other)): each for each in made[-len(lacking) :]}
+        found |= {key: known[frozenset(key[1:])] for key in keys}
     return found
 
 
@@ -230,7 +278,7 @@ def _answer(
             continue
         asked, one, other = each
         comparison = compared[_key(one, other)]
-        verdicts.append(_verdict(comparison, asked))
+        verdicts.append(_verdict(comparison, asked, of_base=comparison.base == one[1].name))
         found[differences.claim(comparison, [asked.figure])] = None
     sentences = list(found)
     if len(sentences) > MOST_SHOWN:
@@ -238,10 +286,14 @@ def _answer(
     return Answered(claim, _together(verdicts, claim), tuple(sentences), tuple(why))
 
 
-def _verdict(comparison: Comparison, asked: Asked) -> Holds:
-    """Return whether one comparison of the claim's first side with its second has the expected result."""
+def _verdict(comparison: Comparison, asked: Asked, *, of_base: bool) -> Holds:
+    """Return whether a comparison has the result that a claim expects.
+
+    `of_base`: its base is the first side of the claim.
+    """
     measured = next(found for found in comparison.improvements if found.figure is asked.figure).verdict
-    wanted = {"higher": Verdict.FASTER, "lower": Verdict.SLOWER, "same": Verdict.EQUIVALENT}[asked.expects]
+    higher, lower = (Verdict.SLOWER, Verdict.FASTER) if of_base else (Verdict.FASTER, Verdict.SLOWER)
+    wanted = {"higher": higher, "lower": lower, "same": Verdict.EQUIVALENT}[asked.expects]
     if measured is wanted:
         return Holds.HOLDS
     if measured in (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT):

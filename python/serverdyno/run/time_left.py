@@ -5,7 +5,6 @@ Overheads start from a few measured constants and are updated after each finishe
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -96,8 +95,4 @@ def _workspace_bytes_s(testbed: Testbed | None) -> float:
     """Return the bytes/s at which workspaces are created, limited by the links of a testbed."""
     if testbed is None:
         return WORKSPACE_BYTES_S
-    mbit_s = 0.0
-    for subnet in testbed.subnets:
-        hosts = math.inf if subnet.link_mbit_s is None else subnet.link_mbit_s * subnet.hosts
-        mbit_s += min(hosts, math.inf if subnet.server_link_mbit_s is None else subnet.server_link_mbit_s)
-    return min(WORKSPACE_BYTES_S, mbit_s * 1e6 / 8)
+    return min(WORKSPACE_BYTES_S, testbed.mbit_s(testbed.host_names()) * 1e6 / 8)

@@ -50,6 +50,7 @@ from serverdyno.report.figures.generator import (
     waiting_share,
 )
 from serverdyno.report.figures.invariants import contradictions
+from serverdyno.report.figures.links import link_share
 from serverdyno.report.figures.open_load import OpenFigures
 from serverdyno.report.figures.operations import OperationFigures, by_content, of_records
 from serverdyno.report.figures.shape import CurveShape, shape_of
@@ -88,12 +89,12 @@ class LevelFigures:
     `under_way_*`: operations in flight when the window closed, summed, and the time that the slowest of them took.
     `unanswered`: operations among them that had no answer in time; they are not errors.
 
-    `waiting_share`: largest share of the clients' time spent waiting in or for the generator. `thinking_share`: share
-    without an operation in flight. `hidden_speed`: upper bound on how much faster the server may be than shown
-    (`analysis.trust`). These are means over the repetitions; None: unknown. `hidden_speed_is_loose`: the bound may be
-    far above the truth. `overdue_at_end`: operations that were due and never begun, summed. `needs_disk`: something
-    was written or synced, or the clients' files exceed the memory; otherwise a disk wait is not the server's. `at`:
-    the level in words. `open`: figures of open load.
+    `waiting_share`: largest share of the clients' time spent waiting in or for the generator. `thinking_share`:
+    share without an operation in flight. `hidden_speed`: upper bound on how much faster the server may be than
+    shown (`analysis.trust`); at a link-bound level, over these links. These are means over the repetitions; None:
+    unknown. `hidden_speed_is_loose`: the bound may be far above the truth. `overdue_at_end`: operations that were
+    due and never begun, summed. `needs_disk`: something was written or synced, or the clients' files exceed the
+    memory; otherwise a disk wait is not the server's. `at`: the level in words. `open`: figures of open load.
     """
 
     configuration: str
@@ -158,7 +159,8 @@ class LevelFigures:
     @property
     def stated_hidden_speed(self) -> float | None:
         """Return the hidden speed to show to readers; None if it is unknown or too loose to help."""
-        return None if self.hidden_speed_is_loose or self.is_failing else self.hidden_speed
+        unknown = self.hidden_speed_is_loose or self.is_failing or trust.Mark.LINK_BOUND in self.marks
+        return None if unknown else self.hidden_speed
 
     @property
     def own_queue_ms(self) -> float | None:
@@ -227,7 +229,7 @@ class ConfigurationResult:
         own = {trust.Limit.GENERATOR, trust.Limit.CPU_WAIT}
         if level.is_held_by_thinking and not own.isdisjoint(found[:1]):
             return (trust.Limit.THINKING,)
-        saturated = {trust.Limit.RATE, *own, trust.Limit.SERVER}
+        saturated = {trust.Limit.RATE, trust.Limit.LINK, *own, trust.Limit.SERVER}
         if level.thinking_share >= trust.THINKING_SHARE and saturated.isdisjoint(found):
             return (trust.Limit.THINKING,)
         return found
@@ -237,7 +239,8 @@ class ConfigurationResult:
         found = level.open
         if found is None or found.kept_up or level.is_failing or found.service_ms is None:
             return None
-        if trust.Mark.RATE_BOUND in level.marks or (level.server_share or 0.0) >= trust.BUSY_SHARE:
+        bound = {trust.Mark.RATE_BOUND, trust.Mark.LINK_BOUND} & level.marks
+        if bound or (level.server_share or 0.0) >= trust.BUSY_SHARE:
             return None
         if (level.waiting_share or 0.0) > trust.MOSTLY_WAITING:
             return None
@@ -435,8 +438,7 @@ def _level(
     axis = axis_of(suite.axis, terms.operation)
     cpus = len(configuration.cpus) or None  # unknown for a user's server
     fewest_cpus = min(filter(None, (cpus, len(generator.cpus))), default=1)
-    waiting = _of_all(records, waiting_share)
-    hidden = _of_all(records, lambda record: hidden_speed(record, cpus))
+    hidden, linked = _hidden_speed(source, records, cpus)
     least = _of_all(records, lambda record: hidden_speed(record, cpus, run_delay=False))
     passes = passes_a_client(records)
     drifts, failing = drifting(records, passes), is_failing(records)
@@ -481,7 +483,7 @@ def _level(
         server_cpus=cpus,
         operations=_by_class(records),
         others_cpus=others_cpus(records),
-        waiting_share=waiting,
+        waiting_share=_of_all(records, waiting_share),
         thinking_share=fmean(map(thinking_share, records)),
         is_held_by_thinking=all(is_held_by_thinking(record, suite.think_time_s) for record in records),
         hidden_speed=hidden,
@@ -494,8 +496,19 @@ def _level(
         | ({trust.Mark.MISSING} if len(records) < enough else set())
         | ({trust.Mark.PART_OF_A_PASS} if passes is not None and passes < 1 else set())
         | trust.generator_marks(None if failing else hidden)
+        | linked
         | trust.drift_marks(drifts),
     )
+
+
+def _hidden_speed(
+    source: Source, records: Sequence[LevelRecord], cpus: int | None
+) -> tuple[float | None, frozenset[trust.Mark]]:
+    """Return the hidden speed, and the mark of a level whose links were full: they had no more left."""
+    link = _of_all(records, lambda record: link_share(record, source.head.plan.testbed))
+    if link and (linked := trust.link_marks(link)):
+        return max(0.0, 1 / link - 1), linked
+    return _of_all(records, lambda record: hidden_speed(record, cpus)), frozenset()
 
 
 def _response(records: Sequence[LevelRecord], timeout_ms: float) -> histograms.Times | None:

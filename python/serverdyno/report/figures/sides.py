@@ -36,13 +36,15 @@ def side(results: Results, name: str, called: str = "") -> Side:
 def limits_of_average(result: ConfigurationResult) -> tuple[Mark, ...]:
     """Return the limits of a configuration's overall average other than the server.
 
-    The generator counts as a limit if it may hide enough of the average; one slow level hides little. For open load,
+    The generator counts as a limit if it may hide enough of the average, and the plan's links if they limited most of
+    it: one slow level says little. For open load,
     whose levels are compared one by one, return every limit of any level.
     """
     hidden = _hidden_speed(result.finished)
     if hidden is None or any(level.open is not None for level in result.finished):
         return limits(result.marks)
-    return limits(generator_marks(hidden) | (result.marks & {Mark.RATE_BOUND}))
+    linked = {Mark.LINK_BOUND} if _is_link_bound(result.finished) else set[Mark]()
+    return limits(generator_marks(hidden) | (result.marks & {Mark.RATE_BOUND}) | linked)
 
 
 def _conditions(name: str, result: ConfigurationResult, places: Collection[int]) -> Conditions:
@@ -60,7 +62,14 @@ def _conditions(name: str, result: ConfigurationResult, places: Collection[int])
         operations=operations,
         hidden_speed=_hidden_speed(levels),
         rate_bound=any(Mark.RATE_BOUND in level.marks for level in levels),
+        link_bound=_is_link_bound(levels),
     )
+
+
+def _is_link_bound(levels: Sequence[LevelFigures]) -> bool:
+    """Return whether the plan's links limited more than half of the throughput that a mean over the levels adds up."""
+    bound = sum(level.throughput.mean for level in levels if Mark.LINK_BOUND in level.marks)
+    return bound > sum(level.throughput.mean for level in levels) / 2
 
 
 def _hidden_speed(levels: Sequence[LevelFigures]) -> float | None:

@@ -23,11 +23,11 @@ from serverdyno.report.figures.results import ConfigurationResult, Results
 from serverdyno.report.figures.sides import limits_of_average, sides
 from serverdyno.report.model import Answer, Figure, Panel, Part, Series
 from serverdyno.report.parts import MOST_BARS, capital, few, spread_point
-from serverdyno.report.subjects import cost, differences, durability, errors, factorial, peaks
+from serverdyno.report.subjects import cost, differences, durability, errors, factorial, peaks, scaling
 from serverdyno.report.subjects.limits import limit
 
 GENERATOR = {Mark.GENERATOR_LIMITED}
-HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND}
+HELD_BACK = {ObstacleKind.HIDDEN, ObstacleKind.RATE_BOUND, ObstacleKind.LINK_BOUND}
 MOST_LEADS = MOST_TIMES = 4
 MOST_LACKING = 2
 TOO_NOISY_PERCENT = 100
@@ -59,7 +59,7 @@ def _verdict(results: Results) -> str:
 
 
 def _headline(results: Results) -> str:
-    comparisons = results.comparisons
+    comparisons = _comparisons(results)
     counted = [result for result in results.configurations if result.peak and result.peak_height]
     if not results.levels:
         return "There is no result: no load level finished."
@@ -71,6 +71,23 @@ def _headline(results: Results) -> str:
         return factorial.verdict(results)
     found = order(results.source.configuration_names, comparisons)
     return _winners(found, results) if found.leads else _nobody(results, comparisons)
+
+
+def _comparisons(results: Results) -> tuple[Comparison, ...]:
+    """Return the comparisons without those of configurations that differ in their number of CPUs and in more.
+
+    Such a difference says nothing about either. If there are no others, return all.
+    """
+    of = {each.name: each for each in results.source.head.configurations}
+    pairs = [(each, of[each.base], of[each.other]) for each in results.comparisons]
+    return (
+        tuple(
+            each
+            for each, base, other in pairs
+            if len(base.cpus) == len(other.cpus) or scaling.all_but_cpus(base) == scaling.all_but_cpus(other)
+        )
+        or results.comparisons
+    )
 
 
 def _lacking(results: Results) -> str:
@@ -112,30 +129,31 @@ def _winners(found: Order, results: Results) -> str:
         parts = [_more(each, results.terms, each.loser) for each in _told(found)]
         return f"{found.unbeaten[0]} {_did(results.terms)} {', and '.join(parts)} (more is better)."
     apart = [lead for lead in found.leads if lead.winner in found.leaders]
-    closest = min(apart, key=lambda lead: lead.ratio)
+    closest = min(apart, key=lambda lead: lead.stated)
     if len(apart) < len(found.leaders) * len(found.beaten):
         said = _more(closest, results.terms, closest.loser)
         return f"{closest.winner} {_did(results.terms)} {said} (more is better)."
-    furthest = max(apart, key=lambda lead: lead.ratio)
+    furthest = max(apart, key=lambda lead: lead.stated)
     if closest.at_least or _lead(closest) == _lead(furthest):
         each = "each " if len(found.leaders) > 1 else ""
-        closest = replace(closest, at_least=closest.at_least or furthest.at_least)
+        lowest = min(lead.low for lead in apart)
+        closest = replace(closest, at_least=closest.at_least or furthest.at_least, low=lowest)
         said = f"{each}{_did(results.terms)} {_more(closest, results.terms, few(found.beaten))}"
     else:
-        least = _lead(closest) if furthest.ratio < 2 else wording.ratio(closest.ratio)
+        least = _lead(closest) if furthest.stated < 2 else wording.ratio(closest.stated)
         said = f"{_did(results.terms)} {least} to {_more(furthest, results.terms, few(found.beaten))}"
     return f"{few(found.leaders)} {said} (more is better)."
 
 
 def _lead(lead: Lead) -> str:
     """Return only the number of the lead: `94 %` or `2.3`."""
-    percent = wording.change((lead.ratio - 1) * 100).removeprefix("+")
-    return percent if lead.ratio < 2 else wording.ratio(lead.ratio)
+    percent = wording.change((lead.stated - 1) * 100).removeprefix("+")
+    return percent if lead.stated < 2 else wording.ratio(lead.stated)
 
 
 def _told(found: Order) -> tuple[Lead, ...]:
     own = sorted(
-        (lead for lead in found.leads if lead.winner == found.unbeaten[0]), key=lambda each: each.ratio
+        (lead for lead in found.leads if lead.winner == found.unbeaten[0]), key=lambda each: each.stated
     )
     return (own[0], own[-1]) if len(own) > 1 else (own[0],)
 
@@ -145,7 +163,7 @@ def _more(lead: Lead, terms: Terms, whom: str) -> str:
     least = "at least " if lead.at_least else ""
     counted = terms.throughput_counts_operations
     noun = f"{terms.operations}" if counted else "data"
-    if lead.ratio < 2:
+    if lead.stated < 2:
         return f"{least}{_lead(lead)} more {noun} than {whom}"
     return f"{least}{_lead(lead)} times as {'many' if counted else 'much'} {noun} as {whom}"
 
@@ -160,7 +178,7 @@ def _margin(results: Results) -> str:
         return ""
     if factorial.applies(results):
         return factorial.margin(results)
-    comparisons = results.comparisons
+    comparisons = _comparisons(results)
     found = order(results.source.configuration_names, comparisons)
     if not found.leads:
         return " ".join(filter(None, (_measured(results), cost.ranking(results))))
@@ -187,8 +205,8 @@ def _interval(lead: Lead, told: Sequence[Lead]) -> str:
     """Return `1.34 times the throughput of nginx (95 % interval 1.26 to 1.42)`; after `caddy: ` if several lead."""
     ratio, low, high = (wording.significant(value) for value in (lead.ratio, lead.low, lead.high))
     who = f"{lead.winner}: " if len({each.winner for each in told}) > 1 else ""
-    least = "at least " if lead.at_least else ""
-    return f"{who}{least}{ratio} times the throughput of {lead.loser} (95 % interval {low} to {high})"
+    stated, measured = (f"at least {low}", f"measured {ratio}, ") if lead.at_least else (ratio, "")
+    return f"{who}{stated} times the throughput of {lead.loser} ({measured}95 % interval {low} to {high})"
 
 
 def _largest(comparisons: Sequence[Comparison]) -> Comparison | None:
@@ -213,10 +231,10 @@ def _nobody(results: Results, comparisons: Sequence[Comparison]) -> str:
     if verdicts == {Verdict.TOO_FEW_REPETITIONS}:
         because = "one repetition can't show whether a difference repeats"
     elif largest.verdict is Verdict.NOT_COMPARABLE and why and HELD_BACK.issuperset(why):
-        because = "the generator or the plan's rate limit may hide more speed than the measured difference"
+        because = "the generator or a limit of the plan may hide more speed than the measured difference"
     elif largest.verdict is Verdict.NOT_COMPARABLE:
         because = "the configurations can't be compared fairly"
-    elif _missed(results) > TOO_NOISY_PERCENT:
+    elif max(_missed(results), default=0.0) > TOO_NOISY_PERCENT:
         because = "this experiment is too noisy to compare"
     else:
         because = "the largest difference is within the variation from run to run"
@@ -232,14 +250,14 @@ def _unmeasured(results: Results) -> str:
     return f"No comparison: {names} completed no {results.terms.operation}{f' ({why})' if why else ''}."
 
 
-def _missed(results: Results) -> float:
-    """Return the smallest detectable difference in percent (claimed in 4 of 5 cases); 0 if unknown."""
-    found = [each.average.found_percent for each in results.comparisons]
-    return max((percent for percent in found if percent is not None), default=0.0)
+def _missed(results: Results) -> list[float]:
+    """Return the smallest detectable differences in percent (claimed in 4 of 5 cases), in ascending order."""
+    found = [each.average.found_percent for each in _comparisons(results)]
+    return sorted(percent for percent in found if percent is not None)
 
 
 def _measured(results: Results) -> str:
-    comparison = _largest(results.comparisons)
+    comparison = _largest(_comparisons(results))
     if comparison is None or comparison.average.verdict is Verdict.EQUIVALENT:
         return ""
     kinds = ", ".join(kind.value for kind in _obstacles(comparison))
@@ -268,7 +286,7 @@ def _at_peak(results: Results, result: ConfigurationResult, *, alone: bool) -> l
     """Return the known figures at a peak: percentiles, the rate sent, and unless `alone` its height."""
     assert result.peak is not None  # the caller passes only results with a peak
     times = result.peak.response.percentiles_ms if result.peak.response else ()
-    height = f"{results.terms.written(result.peak_height)} {results.terms.unit}"
+    height = f"{results.terms.written(result.peak_height)} {results.terms.unit} with {result.peak.at}"
     percentiles = [
         peaks.time_words(name, value_ms, result.peak)
         for name, place in (("p50", 0), ("p99", 2))
@@ -346,14 +364,16 @@ def _sure(results: Results) -> str:
         said += f" {below}"
     missed = _missed(results)
     if missed and not all(found.verdict.proven for found in known):
-        percent = wording.change(missed).removeprefix("+")
-        said += f" This experiment would probably miss differences below {percent}."
+        least, most = (wording.change(missed[at]).removeprefix("+") for at in (0, -1))
+        depends = f"{least} to {most}, depending on the pair" if least != most else most
+        said += f" This experiment would probably miss differences below {depends}."
     return said
 
 
 def _gaps(results: Results) -> str:
     """Return the proven differences at equal load: each level of two configurations, or the largest gap of several."""
-    of_pairs = _levels(results)
+    told = _comparisons(results)
+    of_pairs = [each for each in _levels(results) if each[0] in told]
     found = [(comparison, level) for comparison, levels in of_pairs for level in levels]
     proven = [each for each in found if each[1].proven]
     apart = [level for _, level in found if level.obstacles]
@@ -366,13 +386,15 @@ def _gaps(results: Results) -> str:
         why = f"; {count} can't be judged ({_kinds(apart)})" if apart else ""
         return f"No difference is proven at any load level{why}."
     comparison, level = max(proven, key=lambda each: abs(_log(each[1].percent)))
-    winner, loser, ratio = comparison.other, comparison.base, 1 + level.percent / 100
+    winner, loser, ratio = comparison.other, comparison.base, 1 + level.stated_percent / 100
     if ratio < 1:
         winner, loser, ratio = loser, winner, 1 / ratio
     least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
     at = wording.plural(results.at(comparison.base, level.index).load, results.axis.noun)
-    return f"Largest proven difference: {winner} over {loser} with {at}, {least}{gap}."
+    marks = frozenset[Mark]().union(*(results.at(name, level.index).marks for name in (winner, loser)))
+    part = ", in less than one pass of the workload" if Mark.PART_OF_A_PASS in marks else ""
+    return f"Largest proven difference: {winner} over {loser} with {at}, {least}{gap}{part}."
 
 
 def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
@@ -412,7 +434,7 @@ def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: 
 def _change(level: AtLevel) -> str:
     """Return `+57 %`, `at least +57 %`, `at most -36 %`: the change of the second configuration from the first."""
     bound = "at least " if level.percent > 0 else "at most "
-    return f"{bound if level.at_least else ''}{wording.change(level.percent)}"
+    return f"{bound if level.at_least else ''}{wording.change(level.stated_percent)}"
 
 
 def _kinds(apart: Sequence[AtLevel]) -> str:

@@ -451,7 +451,9 @@ def _limit_of(searched: Searched, result: ConfigurationResult, objective: Object
     first = next((level for level in result.finished if level.load in failed), None)
     seen = () if first is None else result.limits_of(first)
     if searched.too_few:
-        return LIMITED_BY[Limit.RATE if Limit.RATE in seen else Limit.CONNECTIONS]
+        return LIMITED_BY[
+            next((each for each in (Limit.RATE, Limit.LINK) if each in seen), Limit.CONNECTIONS)
+        ]
     known = [LIMITED_BY[each] for each in seen if each is not Limit.OFFERED]
     return known[0] if known else ("" if first is None else no_limit_words([first]))
 

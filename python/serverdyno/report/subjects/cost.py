@@ -29,6 +29,7 @@ from serverdyno.report.parts import (
 from serverdyno.report.source import Source
 
 COST_MARKS = {Mark.GENERATOR_LIMITED, Mark.NOISY}
+HIDING = {Mark.GENERATOR_LIMITED, Mark.LINK_BOUND}
 
 
 applies = always
@@ -191,13 +192,21 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
     """Return a finding on how far the generator limited the figures; none for open load, outages, or no levels."""
     if results.source.open or results.source.cut is not None or not results.levels:
         return []
-    known = [level for level in results.levels if level.hidden_speed is not None and not level.is_failing]
+    known = [
+        level
+        for level in results.levels
+        if level.hidden_speed is not None and not level.is_failing and Mark.LINK_BOUND not in level.marks
+    ]
     all_levels = wording.plural(len(results.levels), "load level")
     busiest = max(level.cost.generator_cpu_share for level in results.levels)
     evidence = f"the busiest generator thread used {wording.share(busiest)} of a CPU; {tables['costs']}."
     if not known:
-        failing = any(level.is_failing for level in results.levels)
-        why = "is not known, because errors limited these levels" if failing else "was not measured"
+        limits = {
+            "errors": any(level.is_failing for level in results.levels),
+            "the plan's links": any(Mark.LINK_BOUND in level.marks for level in results.levels),
+        }
+        named = wording.listing([name for name, limited in limits.items() if limited])
+        why = f"is not known, because {named} limited these levels" if named else "was not measured"
         claim = f"Whether the generator limited any of {all_levels} {why}."
         return [Finding("Generator", claim, evidence)]
     limited = [level for level in known if Mark.GENERATOR_LIMITED in level.marks]
@@ -285,10 +294,10 @@ def _most(cpus: Iterable[float | None]) -> str:
 
 
 def ranking(results: Results) -> str:
-    """Return the generator-limited configurations by server CPU time per operation, lowest first.
+    """Return the configurations that generator or links limit by server CPU time per operation, lowest first.
 
-    A generator at its limit hides which server is faster. The server that needs less CPU time can serve more, if its
-    CPU is the limit. The text is empty if no order is hidden, or if the first two may be equal.
+    A generator or link at its limit hides which server is faster. The server that needs less CPU time can serve more,
+    if its CPU is the limit. The text is empty if no order is hidden, or if the first two may be equal.
     """
     comparisons = results.comparisons
     if not any(_hidden(comparison) for comparison in comparisons):
@@ -311,11 +320,11 @@ def ranking(results: Results) -> str:
 
 
 def _limited(comparison: Comparison) -> set[str]:
-    return {name for name, mark in comparison.limits if mark is Mark.GENERATOR_LIMITED}
+    return {name for name, mark in comparison.limits if mark in HIDING}
 
 
 def _hidden(comparison: Comparison) -> bool:
-    """Return whether the generator limits both configurations and may therefore hide their order."""
+    """Return whether generator or links limit both configurations and may therefore hide their order."""
     return _limited(comparison) == {comparison.base, comparison.other} and not comparison.faster
 
 

@@ -225,6 +225,7 @@ def reason(why: Obstacle) -> str:
         ObstacleKind.NOISE: _slowed(why.name, why.amount),
         ObstacleKind.HIDDEN: f"{why.name} may be up to {share} faster than the generator could show",
         ObstacleKind.RATE_BOUND: f"the plan limited the rate of {why.name}",
+        ObstacleKind.LINK_BOUND: f"the plan's links limited {why.name}",
         ObstacleKind.DURABILITY: "the two differ in durability",
     }[why.kind]
 
@@ -277,7 +278,7 @@ def _limits(comparison: Comparison) -> str:
         limited[LIMITS[mark]].append(name)
     if comparison.at_least:
         held_back = f"{comparison.faster} was {wording.listing(list(limited))}"
-        return f"The true difference is at least this large: {held_back}."
+        return f"The true difference may be larger: {held_back}."
     parts = [
         f"{wording.listing(held)} {'is' if len(held) == 1 else 'are'} {word}"
         for word, held in limited.items()
@@ -320,7 +321,7 @@ def table(comparisons: Sequence[Comparison], terms: Terms, under: str) -> Table:
     )
     if any(comparison.limits for comparison in comparisons):
         notes += (
-            "G or R next to an improvement: at one or more load levels, the generator or the plan limited a side, "
+            "G, R or K next to an improvement: at one or more load levels, the generator or the plan limited a side, "
             "so the true difference is not known.",
         )
     title = f"Improvement over {'the base' if against else bases.pop()}"

@@ -41,6 +41,7 @@ from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel
 from serverdyno.report.parts import NAME, level_figures, lines_of
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import power_cuts
+from serverdyno.report.subjects.testbed import disclosed_place
 from serverdyno.store.note import FsyncTimes, LayerNote, RunNote
 from serverdyno.store.records import DATA_CALLS, LevelRecord, OperationRow
 
@@ -125,6 +126,8 @@ class Promise:
     outcome: Outcome
     preloaded: tuple[str, ...] = ()
     word: Words = FLUSH
+    place: str = ""
+    """The file system and device of the files as the server's driver told them; empty if it did not."""
 
     @property
     def short(self) -> bool:
@@ -189,6 +192,7 @@ def _promise(records: Sequence[LevelRecord], levels: tuple[InLevel, ...], source
         outcome=outcome if outcome.extent is SyncExtent.NO_FLUSH else replace(outcome, lost=lost),
         preloaded=tuple((note and note.preloaded) or ()),
         word=words_of(work),
+        place=disclosed_place(source, name),
     )
 
 
@@ -454,12 +458,11 @@ def _media_warnings(found: Sequence[Promise]) -> Iterator[str]:
         unless = ", unless that cache is protected" if how.by_device_cache else ""
         yield f"{wording.listing(list(names))}: {how}. A power cut can lose {_word(found).done} data{unless}."
     # If syncs were not counted either, `_not_known` already warns.
-    unknown = [each.configuration for each in found if each.syncs is not None and not each.media.known]
-    if unknown:
-        yield (
-            f"{wording.listing(list(dict.fromkeys(unknown)))}: {NO_MEDIUM}. If it is memory, no data are "
-            "on a disk."
-        )
+    unknown = {e.configuration: e.place for e in found if e.syncs is not None and not e.media.known}
+    for place in dict.fromkeys(unknown.values()):
+        listed = wording.listing([name for name, its in unknown.items() if its == place])
+        told = f"the files are on {place}; what is below was not recorded."
+        yield f"{listed}: {told if place else f'{NO_MEDIUM}. If it is memory, no data are on a disk.'}"
 
 
 def _preloaded(found: Sequence[Promise]) -> list[str]:

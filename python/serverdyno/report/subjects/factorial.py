@@ -157,14 +157,15 @@ def _part(effect: Effect) -> str:
     if not effect.proven:
         return f"{_change(effect)}: no proven difference"
     bound = ("at least " if effect.percent > 0 else "at most ") if effect.at_least else ""
-    return f"{_change(effect)}: {bound}{wording.change(effect.percent)}"
+    return f"{_change(effect)}: {bound}{wording.change(effect.stated_percent)}"
 
 
 def _in_full(effect: Effect) -> str:
     """Return the effect with its interval. If it is not comparable, add the reason and the measured change."""
     if effect.obstacles:
         return f"{_part(effect)}, since {_why(effect)}; measured {wording.change(effect.percent)} ({_interval(effect)})"
-    return f"{_part(effect)} ({_interval(effect)})"
+    measured = f"measured {wording.change(effect.percent)}, " if effect.at_least and effect.proven else ""
+    return f"{_part(effect)} ({measured}{_interval(effect)})"
 
 
 def _why(effect: Effect) -> str:

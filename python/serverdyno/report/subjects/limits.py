@@ -15,6 +15,7 @@ from serverdyno.report.parts import few
 
 LIMITED_BY = {
     Limit.RATE: "the plan's rate",
+    Limit.LINK: "the plan's links",
     Limit.FAILURES: "errors",
     Limit.GENERATOR: "the load generator",
     Limit.CPU_WAIT: "this machine, which left the load generator waiting for a CPU",

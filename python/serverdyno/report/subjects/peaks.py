@@ -15,6 +15,7 @@ from serverdyno.analysis.trust import LIMITS, Mark, limits
 from serverdyno.plan.protocols.work import Terms
 from serverdyno.report.basis import Over, basis, letters, mark_notes
 from serverdyno.report.figures.histograms import QUANTILES
+from serverdyno.report.figures.links import links_mbit_s
 from serverdyno.report.figures.results import SIDES, ConfigurationResult, LevelFigures, Results
 from serverdyno.report.model import Cell, Column, Figure, Finding, Labels, Panel, Part, Section, Series, Table
 from serverdyno.report.parts import (
@@ -34,6 +35,7 @@ from serverdyno.report.parts import (
 )
 from serverdyno.report.subjects import curves, durability
 
+PLAN_BOUND = {Mark.RATE_BOUND, Mark.LINK_BOUND}
 BELOW_CACHE_UNIT = "Mbit/s below the cache"
 BELOW_CACHE = (
     "Below the cache: all bytes that clients and server exchanged for the operations of the window, including "
@@ -258,12 +260,15 @@ def _highest_and_lowest(results: Results) -> str:
 
 
 def _may_be_as_high(lowest: ConfigurationResult, highest: ConfigurationResult) -> bool:
-    """Return whether the generator or the plan's rate may hide more of the lowest peak than the peaks differ."""
+    """Return whether the generator or the plan may hide more of the lowest peak than the peaks differ."""
     peak = lowest.peak
     if peak is None or not lowest.peak_height:
         return False
     hidden = peak.hidden_speed if Mark.GENERATOR_LIMITED in peak.marks else None
-    return Mark.RATE_BOUND in peak.marks or lowest.peak_height * (1 + (hidden or 0.0)) > highest.peak_height
+    return (
+        not peak.marks.isdisjoint(PLAN_BOUND)
+        or lowest.peak_height * (1 + (hidden or 0.0)) > highest.peak_height
+    )
 
 
 def named(results: Results) -> list[ConfigurationResult]:
@@ -355,10 +360,9 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
         f"{peak.at}{missing_words(peak, terms)}"
     )
     limited = _limit_words(peak)
-    if Mark.RATE_BOUND in peak.marks:
-        bound = wording.rate(results.source.max_rate_per_s[result.name])
+    if not peak.marks.isdisjoint(PLAN_BOUND):
         claim = (
-            f"{result.name} reached {figures}. The plan's bound of {bound} requests/s limited it ({limited}), so "
+            f"{result.name} reached {figures}. {_bound_words(results, result, peak)} limited it ({limited}), so "
             "the server's own peak is not known."
         )
     else:
@@ -374,6 +378,13 @@ def _peak_finding(results: Results, result: ConfigurationResult, tables: Labels)
         f"{tables['peaks']} and {tables['shape']}",
     ]
     return Finding("Peak", claim, "; ".join(part for part in evidence if part) + ".")
+
+
+def _bound_words(results: Results, result: ConfigurationResult, peak: LevelFigures) -> str:
+    if Mark.RATE_BOUND in peak.marks:
+        return f"The plan's bound of {wording.rate(results.source.max_rate_per_s[result.name])} requests/s"
+    used = links_mbit_s(results.records(result.name, peak.index)[0], results.source.head.plan.testbed)
+    return f"The plan's links, {wording.rate(used)} Mbit/s in each direction,"
 
 
 def sent_words(results: Results, result: ConfigurationResult) -> str:
@@ -441,7 +452,7 @@ def _network_words(level: LevelFigures) -> str:
 
 
 def _hidden_words(level: LevelFigures) -> str:
-    if level.is_failing:
+    if level.is_failing or Mark.LINK_BOUND in level.marks:
         return ""
     if level.hidden_speed is None:
         return "whether the generator limited the server was not measured"

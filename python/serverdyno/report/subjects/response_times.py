@@ -31,6 +31,7 @@ from serverdyno.report.parts import (
 RESPONSE_MARKS = {
     Mark.GENERATOR_LIMITED,
     Mark.RATE_BOUND,
+    Mark.LINK_BOUND,
     Mark.NOISY,
     Mark.BEHIND,
     Mark.STARVED,

@@ -150,7 +150,7 @@ def groups(results: Results, fewest: int = 2) -> list[Group]:
     for configuration, result in zip(source.head.configurations, results.configurations, strict=True):
         count = _count(configuration)
         if count:
-            alike[_all_else(configuration)].append((count, result))
+            alike[all_but_cpus(configuration)].append((count, result))
     shared_by = {
         configuration.name: tuple(source.cpus_shared_with_generator(configuration))
         for configuration in source.head.configurations
@@ -183,7 +183,7 @@ def _count(configuration: Configuration) -> int:
     return len(configuration.cpus)
 
 
-def _all_else(configuration: Configuration) -> str:
+def all_but_cpus(configuration: Configuration) -> str:
     """Return everything except the number of CPUs, as a text that can be compared."""
     settings = {name: value for name, value in configuration.settings.items() if name not in COUNT_SETTINGS}
     return repr((configuration.server, sorted(settings.items()), configuration.url, configuration.bounds))

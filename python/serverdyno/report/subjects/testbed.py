@@ -17,6 +17,8 @@ from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.model import Box, Figure, Link, Section, Testbed
 from serverdyno.report.source import Source
 
+PLAIN_VOLUMES = "Data volumes: directories of "
+"""Prefix of a driver's note on files that are in a directory, not in an image."""
 NETWORK_NOTE = "Network: "
 """Prefix of a driver's notes on the network of its server."""
 LOOPBACK = ("127.", "localhost", "::1")
@@ -52,8 +54,12 @@ def testbed(source: Source) -> Testbed:
 
 
 def _described(source: Source, configuration: Configuration) -> Mapping[str, Any]:
+    return _of_server(source, configuration.name)
+
+
+def _of_server(source: Source, name: str) -> Mapping[str, Any]:
     found = source.disclosure.get("servers", {})
-    return found.get(configuration.name, {}) if isinstance(found, Mapping) else {}
+    return found.get(name, {}) if isinstance(found, Mapping) else {}
 
 
 def _machine(source: Source) -> tuple[str, ...]:
@@ -66,6 +72,8 @@ def _machine(source: Source) -> tuple[str, ...]:
     if isinstance(cpu, Mapping) and cpu.get("model"):
         count = cpu.get("logical")
         lines.append(f"{cpu['model']}" + (f", {count} logical CPUs" if count else ""))
+    if memory := source.memory_bytes:
+        lines.append(f"{memory / 2**30:.3g} GiB of memory")
     if isinstance(system, Mapping) and system.get("kernel"):
         lines.append(f"Linux {system['kernel']}")
     return tuple(lines)
@@ -153,6 +161,17 @@ def _volumes(described: Mapping[str, Any]) -> tuple[str, ...]:
     settings = described.get("settings")
     count = settings.get("volumes") if isinstance(settings, Mapping) else None
     return (wording.plural(count, "volume"),) if isinstance(count, int) else ()
+
+
+def disclosed_place(source: Source, name: str) -> str:
+    """Return the file system of a server's files as its driver told it; empty if it did not."""
+    notes = _of_server(source, name).get("notes")
+    told = (
+        (f"{note}" for note in notes if f"{note}".startswith(PLAIN_VOLUMES))
+        if isinstance(notes, list)
+        else ()
+    )
+    return next((note.removeprefix(PLAIN_VOLUMES).removesuffix(".") for note in told), "")
 
 
 def _network(source: Source, configuration: Configuration, described: Mapping[str, Any]) -> str:

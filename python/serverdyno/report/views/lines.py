@@ -20,8 +20,10 @@ GAP, HEAD, FOOT, PADDING = 26.0, 24.0, 40.0, 6.0
 INSET = 14.0
 LABEL_SIZE = 12.0
 CHARACTER_WIDTH = 6.9
-"""Average width of a letter, in pixels, at the font size of labels; also enough for wider fonts."""
-MOST_LABEL, MOST_PANEL_LABEL = 190.0, 112.0
+"""Average width of a letter, in pixels, at the font size of labels."""
+WIDE_CHARACTER = 8.4
+"""The same of a bold letter in DejaVu Sans, the widest font that may stand in for ours."""
+MOST_LABEL, MOST_PANEL_LABEL = 204.0, 112.0
 """Pixels for a line's name in a single panel, and in one of several panels; longer names are cut in the middle."""
 MOST_TICKS = 16
 CROWDED_SHARE = 0.4
@@ -55,7 +57,7 @@ def svg(figure: Figure) -> Element:
     canvas = Canvas(WIDTH)
     alone = len(figure.panels) == 1
     longest = max((len(line.name) for panel in figure.panels for line in panel.series), default=0)
-    names = min(longest * CHARACTER_WIDTH, MOST_LABEL if alone else MOST_PANEL_LABEL) + 14
+    names = min(longest * WIDE_CHARACTER, MOST_LABEL if alone else MOST_PANEL_LABEL) + 14
     height = HEIGHT if alone else PANEL_HEIGHT
     across = WIDTH if alone else (WIDTH - GAP) / 2
     shared = _shared(figure)
@@ -159,12 +161,15 @@ def _is_crowded(values: Sequence[float]) -> bool:
 
 
 def _kept(values: Sequence[float], at: Scale) -> list[float]:
-    """Return the load levels to label, thinned so that labels do not touch; the last one is always labelled."""
+    """Return the load levels to label, thinned so that labels do not touch, with the first and the last one."""
     widest = max(len(f"{value:,.0f}") for value in values) * CHARACTER_WIDTH + 12
+    apart = max(widest, (at(values[-1]) - at(values[0])) / MOST_TICKS)
     kept: list[float] = []
     for value in reversed(values):
-        if not kept or (at(kept[-1]) - at(value) >= widest and len(kept) < MOST_TICKS):
+        if not kept or at(kept[-1]) - at(value) >= apart:
             kept.append(value)
+    if len(kept) > 1:
+        kept[-1] = values[0]
     return kept[::-1]
 
 
@@ -237,6 +242,9 @@ def _names(canvas: Canvas, panel: Panel, frame: Frame, y: Axis) -> None:
     names = shortened([line.name for _, line in ends], int(across / CHARACTER_WIDTH))
     for place, (_, line), words in zip(places, ends, names, strict=True):
         look = {"font_size": f"{LABEL_SIZE:g}", "font_weight": "bold"}
+        if len(words) * WIDE_CHARACTER > across:  # a wide font must not push its end out of the drawing
+            look |= {"textLength": f"{len(words) * across / int(across / CHARACTER_WIDTH):.0f}"}
+            look |= {"lengthAdjust": "spacingAndGlyphs"}
         canvas.text((frame.right + 9, place + 4), words, colour(line.style), **look)
 
 

@@ -1,6 +1,6 @@
 """The page of a re-enacted report: published figures above ours, and the claims that hold today.
 
-The page is self-contained and has no scripts, like the ordinary report.
+The page is self-contained and has no scripts, like the experiment's own report.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from serverdyno import wording
 from serverdyno.published import PublishedReport, pages
-from serverdyno.published.audit import ClaimVerdict, audit
+from serverdyno.published.audit import Audited, ClaimVerdict, audit
 from serverdyno.published.model import Claim
 from serverdyno.published.pages import template
-from serverdyno.published.pictures import named
+from serverdyno.published.pictures import Picture, named
 from serverdyno.published.reenactment import Reenactment, Today
 from serverdyno.report.model import Figure, Report
 from serverdyno.report.reenact import Measured, setting_words
@@ -27,7 +27,7 @@ from serverdyno.units import format_duration_s
 Drawn = tuple[Figure, str]
 """A figure and its SVG."""
 NO_NUMBERS = "The report prints no numbers with this chart. Its tables, below, may state some of them."
-TOO_LARGE = "Our figure is left out, because the page would be too large. The ordinary report has it."
+TOO_LARGE = "Our figure is left out, because the page would be too large. The experiment's own report has it."
 MOST_BYTES = 900_000
 """Maximum size of our drawings in a page, in bytes."""
 
@@ -57,24 +57,23 @@ class Entry:
 def page(
     built: Sequence[Report],
     mapping: Reenactment,
-    published: Sequence[tuple[Sequence[str], Figure]],
+    published: Sequence[tuple[Picture, Figure]],
     of: PublishedReport,
     style: str,
 ) -> str:
-    """Return the page of one or several experiments.
-
-    `published` has the published figures to draw, each with its numbers in the published report.
-    """
+    """Return the page of one or several experiments. `published` has the published figures to draw."""
     measured = Measured([each.source for each in built], of, mapping)
     entries = _entries(measured, published)
-    judged = answers(measured)
+    judged = _distinct(answers(measured))
+    audited = audit(of)
     return template(__package__, "reenactment.html.j2").render(
         name=of.name,
         meta=of.meta,
         style=style,
         verdict=_verdict(judged),
-        summary=_summary(measured, entries, judged),
-        experiments=[(each, extent(each.source)) for each in built],
+        summary=_summary(measured, entries, judged, audited),
+        contradicted=[each for each in audited if each.verdict is ClaimVerdict.CONTRADICTS],
+        experiments=[(each, extent(each.source), _machines(each)) for each in built],
         judged=[each for each in judged if each.found],
         unjudged=_by_reason(judged),
         today=[_row(each) for each in mapping.today],
@@ -107,8 +106,37 @@ def _verdict(judged: Sequence[Answered]) -> str:
     )
 
 
+def _distinct(judged: Sequence[Answered]) -> list[Answered]:
+    """Return each claim once, with all places at which the report makes it."""
+    found: dict[tuple[object, ...], list[Answered]] = {}
+    for each in judged:
+        found.setdefault(each.meaning, []).append(each)
+    return [
+        replace(
+            first,
+            claim=first.claim.model_copy(
+                update={"place": "; ".join(dict.fromkeys(each.claim.place for each in (first, *others)))}
+            ),
+        )
+        for first, *others in found.values()
+    ]
+
+
+def _machines(built: Report) -> list[tuple[str, str]]:
+    """Return the disclosed machine, generators and servers of an experiment, as labels and texts."""
+    bed = next(each.testbed for each in built.testbed.figures if each.testbed is not None)
+    label, *facts = bed.machine
+    rows = [(label, ", ".join(facts)), *((box.title, ", ".join(box.lines)) for box in bed.generators)]
+    servers = [f"{each.server.title}: {', '.join((*each.server.lines, each.network))}" for each in bed.links]
+    rows.append(("Servers", "; ".join(servers)))
+    return [row for row in rows if row[1]]
+
+
 def _summary(
-    measured: Measured, entries: Sequence[Entry], judged: Sequence[Answered]
+    measured: Measured,
+    entries: Sequence[Entry],
+    judged: Sequence[Answered],
+    audited: Sequence[Audited],
 ) -> list[tuple[str, str]]:
     figures = [len(shown.figures) for shown in measured.mapping.figures]
     ours = sum(count for entry, count in zip(entries, figures, strict=True) if entry.has_ours)
@@ -121,14 +149,15 @@ def _summary(
             "figures are not measurements that can be repeated.",
         ),
         ("Claims", f"These experiments can't test {others:,} claims; the reasons are below."),
-        ("Their tables", _audited(measured.report)),
+        ("Their tables", _audited(measured.report, audited)),
     ]
 
 
-def _audited(report: PublishedReport) -> str:
-    counts = Counter(each.verdict for each in audit(report))
+def _audited(report: PublishedReport, audited: Sequence[Audited]) -> str:
+    counts = Counter(each.verdict for each in audited)
     told = "; ".join(f"{verdict.words}: {counts[verdict]:,}" for verdict in ClaimVerdict if counts[verdict])
-    return f"The report's claims, checked against its own tables (dyno audit {report.name}): {told}."
+    listed = " Those that contradict the tables are listed below." if counts[ClaimVerdict.CONTRADICTS] else ""
+    return f"The report's claims, checked against its own tables (dyno audit {report.name}): {told}.{listed}"
 
 
 def _by_reason(judged: Sequence[Answered]) -> dict[str, list[Claim]]:
@@ -146,7 +175,7 @@ def _row(today: Today) -> tuple[str, str, str]:
     return named(today.column, today.value), counterpart, today.absent or today.note
 
 
-def _entries(measured: Measured, published: Sequence[tuple[Sequence[str], Figure]]) -> list[Entry]:
+def _entries(measured: Measured, published: Sequence[tuple[Picture, Figure]]) -> list[Entry]:
     found = measured.figures()
     alike: dict[str, set[str]] = {}
     for each in found:
@@ -158,8 +187,16 @@ def _entries(measured: Measured, published: Sequence[tuple[Sequence[str], Figure
     for place, each in enumerate(found):
         shown = each.shown
         wanted = set(shown.figures) | alike.get(shown.figures[0], set())
-        here = [at for at, (numbers, _) in enumerate(published) if wanted & set(numbers)]
-        ours = [(replace(figure, title=f"Ours: {figure.title}"), _svg(figure)) for figure in each.ours]
+        here = [
+            at
+            for at, (picture, _) in enumerate(published)
+            if (set(shown.figures) if picture.numbers_of else wanted) & set(picture.figures)
+        ]
+        here.sort(key=lambda at: published[at][0].unit == "percent")
+        ours = [
+            (replace(figure, title=f"Ours, in place of: {figure.title}"), _svg(figure))
+            for figure in each.ours
+        ]
         size = sum(len(svg) for _, svg in ours)
         left -= size
         see = by_figure.get(shown.same_as) or next((drawn[at] for at in here if at in drawn), None)
