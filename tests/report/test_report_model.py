@@ -128,7 +128,7 @@ def test_errors_are_counted_by_side_and_clients_that_left_are_named() -> None:
     hit = source.records[1]
     report = report_of(source, lambda row: with_error(row, "check", 7, left=3) if row is hit else row)
     assert texts(table(report, "errors")) == [["apache", "8", "5", "3", "0", "0", "0", "7", "7", "7"]]
-    assert "7 errors (by side: check 7); 3 clients left early." in claims(report)
+    assert "7 errors (7 in checks); 3 clients left early." in claims(report)
     assert all("Clients left at 1 of 10 load levels" in table.basis for table in report.tables)
 
 

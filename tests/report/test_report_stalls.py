@@ -156,7 +156,7 @@ def test_clients_that_could_not_be_made_ready_have_not_left() -> None:
     assert marked(report, Mark.CLIENTS_LEFT) == {("nginx", 16)}
     [errors] = [finding for finding in report.findings if finding.topic == "Errors"]
     assert errors.claim.startswith(
-        "2 errors (by side: server 2); 2 clients could not begin. 2 of the errors: no answer"
+        "2 errors (2 on the server side); 2 clients could not begin. 2 of the errors: no answer"
     )
     [warning] = [each for each in report.warnings if "marked L" in each]
     assert (

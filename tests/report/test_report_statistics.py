@@ -171,7 +171,9 @@ def test_a_comparison_says_what_it_could_have_found_and_what_5_percent_would_tak
     [found] = [found for found in report.findings if found.topic == "Comparison"]
     [average, _] = report.comparisons[0].improvements
     assert average.found_percent is not None and average.repetitions_needed is not None
-    assert f"; {average.repetitions_needed} repetitions would detect 5\N{NO-BREAK SPACE}%; " in found.evidence
+    assert (
+        f"; to detect 5\N{NO-BREAK SPACE}% takes {average.repetitions_needed} repetitions; " in found.evidence
+    )
     row = table(report, "improvements").rows[0]
     assert row[6].text.startswith("+") and row[7].text == f"{average.repetitions_needed}"
     once = report_of(experiment({"a": Shape(2000), "b": Shape(3000)}, repetitions=1))

@@ -143,7 +143,7 @@ def test_a_server_that_refuses_the_first_request_of_each_connection_is_measured(
         finally:
             server.shutdown()
             serving.join()
-    assert done.returncode == 0 and "1 error (by side: server 1)" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "1 error (1 on the server side)" in done.stdout, done.stdout + done.stderr
 
 
 @contextmanager

@@ -60,8 +60,8 @@ class Conditions:
     `left_share` and `failed_share` are the largest shares of clients and operations at any level. `slowed` is an upper
     bound on how much higher the figure would be without other programs and the hypervisor; None if not known.
     `operations` counts the successful operations of each class. `hidden_speed` is an upper bound on how much higher it
-    would be without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level. `link_bound`:
-    the plan's links limited most of the figure, so equal figures say nothing about the servers.
+    would be without the generator's delays; None if not measured. `rate_bound`: the plan's rate limited a level.
+    `link_bound`: the plan's links limited most of the figure, so equal figures say nothing about the servers.
     """
 
     name: str

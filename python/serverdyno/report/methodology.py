@@ -13,6 +13,7 @@ from serverdyno.report.model import Fact
 from serverdyno.report.source import Source
 from serverdyno.report.subjects import capacity, codings, differences, http2, negotiated, open_load, tls
 
+DEFAULTS = "all settings are at the driver's defaults"
 FIGURES = (
     "Throughput: mean over the repetitions of a load level. Peak: the highest of these means. Overall "
     "average: the mean of these means. Improvement: configuration / base - 1. 1 Mbit/s is 10^6 bits/s. "
@@ -211,9 +212,7 @@ def _servers(source: Source) -> list[Fact]:
     for configuration in source.head.configurations:
         settings = ", ".join(f"{name} = {value}" for name, value in configuration.settings.items())
         where = _server_cpus(source, configuration)
-        text = (
-            f"{configuration.server}, {where}; {settings or 'all settings have the defaults of the driver'}."
-        )
+        text = f"{configuration.server}, {where}; {settings or DEFAULTS}."
         came_to = negotiated.sentences(source, configuration.name) or tls.sentences(
             source, configuration.name
         )

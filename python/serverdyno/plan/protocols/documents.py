@@ -153,7 +153,7 @@ class Documents(Work[DocumentsSettings]):
         below_cache=False,
         operation="request",
         classes="request",
-        throughput_meaning="Mbit/s count the heads and bodies that the clients received.",
+        throughput_meaning="Mbit/s include the headers and bodies of the responses that the clients received.",
     )
 
     def problems(

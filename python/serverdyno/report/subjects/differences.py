@@ -158,9 +158,8 @@ def _could_have_found(improvement: Improvement) -> list[str]:
     words = f"the smallest detectable difference in the average is {found} (in 4 of 5 such experiments)"
     if improvement.repetitions_needed is None:
         return [words]
-    needed = (
-        f"{wording.plural(improvement.repetitions_needed, 'repetition')} would detect 5{wording.NO_BREAK}%"
-    )
+    repetitions = wording.plural(improvement.repetitions_needed, "repetition")
+    needed = f"to detect 5{wording.NO_BREAK}% takes {repetitions}"
     return [words, needed]
 
 

@@ -55,7 +55,12 @@ FOR_WEB_SERVERS = {"idle_close": f"{REMEDIES['idle_close']} Or use --no-keep-ali
 MALFORMED = {"malformed_head", "malformed_record", "malformed_message", "not_http2"}
 """Errors whose hints suggest a wrong port, although the port has answered before."""
 MOST_REMEDIES = 4
-
+WHERE = {
+    "server": "on the server side",
+    "network": "on the network",
+    "client": "on the client side",
+    "check": "in checks",
+}
 
 applies = always
 
@@ -158,8 +163,8 @@ def _errors(results: Results, tables: Labels) -> Finding:
         claim = f"No {results.terms.operation} failed and no client left{runs}.{further}"
         return Finding("Errors", claim, f"{evidence}.")
     by_side = {side: sum(level.errors[side] for level in levels) for side in SIDES}
-    sides = ", ".join(f"{side} {count:,}" for side, count in by_side.items() if count)
-    counted = f"{wording.plural(total, 'error')} (by side: {sides})" if total else "No error"
+    sides = ", ".join(f"{count:,} {WHERE[side]}" for side, count in by_side.items() if count)
+    counted = f"{wording.plural(total, 'error')} ({sides})" if total else "No error"
     absent = [f"{wording.plural(never, 'client')} could not begin"] if never else []
     absent += [f"{wording.plural(left, 'client')} left early"] if left else []
     claim = f"{counted}; {wording.listing(absent) or 'no client left early'}.{further}"

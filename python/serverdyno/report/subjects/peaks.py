@@ -308,14 +308,12 @@ def _peak_claim(result: ConfigurationResult, terms: Terms, beside: Mapping[str, 
 
 def _limit_words(level: LevelFigures) -> str:
     """Return the limits of a figure other than the server, and how much faster the server may be."""
-    words = [LIMITS[mark] for mark in limits(level.marks)]
-    if Mark.GENERATOR_LIMITED in level.marks:
-        words.append(
-            "how much faster the server may be is not known"
-            if level.hidden_speed_is_loose
-            else f"the server may be up to {wording.share(level.hidden_speed)} faster"
-        )
-    return ", ".join(words)
+    words = ", ".join(LIMITS[mark] for mark in limits(level.marks))
+    if Mark.GENERATOR_LIMITED not in level.marks:
+        return words
+    if level.hidden_speed_is_loose:
+        return f"{words}: how much faster the server may be is not known"
+    return f"{words}: the server may be up to {wording.share(level.hidden_speed)} faster"
 
 
 def missing_words(level: LevelFigures, terms: Terms) -> str:
