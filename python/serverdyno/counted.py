@@ -17,10 +17,10 @@ NO_COLUMN = {"column": False}
 class HandshakeRow:
     """TLS handshakes that led to sessions on the same terms."""
 
-    version: Annotated[str, "\"TLS 1.3\"."]
+    version: Annotated[str, "The version, such as \"TLS 1.3\"."]
     cipher: Annotated[str, "The cipher suite, by its name in IANA's registry."]
     key_exchange: Annotated[str | None, "The group of the key exchange; null if only an earlier session's secret was used."]
-    key: Annotated[str, "The key of the server's certificate: \"ECDSA P-256\"."]
+    key: Annotated[str, "The key of the server's certificate, such as \"ECDSA P-256\"."]
     resumed: Annotated[bool, "Whether the handshakes resumed earlier sessions."]
     count: Annotated[int, "Handshakes from start to end, those of failed requests included."]
     in_window: Annotated[int, "Handshakes of operations that ended in the window."]
@@ -30,7 +30,7 @@ class HandshakeRow:
 class OperationRow:
     """One class of operations, in the window."""
 
-    operation: Annotated[str, "The name of the class: \"GET 223.gif\", \"read\"."]
+    operation: Annotated[str, "The name of the class, such as \"GET 223.gif\" or \"read\"."]
     count: Annotated[int, "Successes."]
     bytes_read: Annotated[int, "Application bytes that these operations received."]
     bytes_written: Annotated[int, "Application bytes that these operations wrote."]
@@ -63,7 +63,7 @@ class ErrorRow:
 
 @dataclass(frozen=True, slots=True)
 class OutageRow:
-    """One outage of one client: a time without its server."""
+    """One outage of one client."""
 
     client: Annotated[int, "The client's number in the level."]
     last_s: Annotated[float, "The end of the last success before the outage, since the start of the level."]
@@ -75,7 +75,7 @@ class OutageRow:
 class CallRow:
     """One kind of call below the client cache, from start to end of the level; workspaces not counted."""
 
-    call: Annotated[str, "The kind: \"open\"."]
+    call: Annotated[str, "The kind, such as \"open\"."]
     done: Annotated[int, "Calls that succeeded and found or changed something."]
     not_there: Annotated[int, "Calls that the server answered with \"no such file\", correctly or not."]
     failed: Annotated[int, "Failures."]
@@ -86,7 +86,7 @@ class CallRow:
 class RequestRow:
     """Requests of the protocol by its own names, from start to end of the level."""
 
-    request: Annotated[str, "The name: \"CREATE\", over S3 \"GetObject\"."]
+    request: Annotated[str, "The name, such as \"CREATE\", or \"GetObject\" over S3."]
     count: Annotated[int, "The number of these requests."]
 
 
@@ -127,7 +127,7 @@ class Counted:
     handshakes: Annotated[list[HandshakeRow], "TLS handshakes that led to a session, by the agreed terms."] = field(default_factory=list)
     under_way_at_close: Annotated[int | None, "Operations in flight when the window closed, failures included. The window's figures exclude them."] = None
     under_way_longest_s: Annotated[float | None, "Duration of the slowest of these operations."] = None
-    outstanding_s: Annotated[float | None, "Operations in flight, failures included, times seconds, in the window. Divided by the window, this is the mean number of request streams that waited for an answer."] = None
+    outstanding_s: Annotated[float | None, "Time for which operations were in flight in the window, failures included, summed over operations. Divided by the window, this is the mean number of operations in flight."] = None
     overdue_at_end: Annotated[int | None, "Operations of paced clients or of open load that were due before the end but never began."] = None
     arrivals: Annotated[int | None, "Operations that were due from start to end. Each succeeded, failed, was dropped, or was overdue. Null for closed load and before format 5, like the next six columns."] = None
     arrivals_in_window: Annotated[int | None, "Operations that were due in the window."] = None
@@ -135,7 +135,7 @@ class Counted:
     dropped_in_window: Annotated[int | None, "Dropped operations that were due in the window."] = None
     waited: Annotated[int | None, "Operations that ended in the window and had to wait for a free connection."] = None
     waiting_s: Annotated[float | None, "Total time that these operations waited for a connection."] = None
-    scheduling_error_hdr: Annotated[bytes | None, "The generator's delay, in ns, for operations that ended in the window: from the time when the operation was due and its connection was free until it began."] = None
+    scheduling_error_hdr: Annotated[bytes | None, "The generator's delay, in ns, for operations that ended in the window: how late each began after it was due and its connection was free."] = None
     by_operation: Annotated[list[OperationRow], "One row per class of operation, in the workload's order."] = field(default_factory=list)
     by_second: Annotated[list[SecondRow], "One row per second since the start, ramps and drain included."] = field(default_factory=list)
     errors: Annotated[list[ErrorRow], "One row per kind of error, by the name of the fault."] = field(default_factory=list)
@@ -151,7 +151,7 @@ class Counted:
     breaks_answered: Annotated[int | None, "Breaks that got an answer of their own. The others were answered by the close of the last handle."] = None
     break_time_hdr: Annotated[bytes | None, "Time from the arrival of a break until its answer was sent, in ns. Meanwhile the client writes cached data back."] = None
     outages: Annotated[list[OutageRow], "One row per outage of a client, by client and time, from start to end of the level."] = field(default_factory=list)
-    handles_asked: Annotated[int | None, "Opens that asked the server to keep the handle, during the whole level with its ramps."] = None
+    handles_asked: Annotated[int | None, "Opens that asked the server to keep the handle, from start to end, ramps included."] = None
     handles_granted: Annotated[int | None, "Such handles that the server granted."] = None
     handles_persistent: Annotated[int | None, "Granted handles that also outlive a restart of the server."] = None
     handles_regained: Annotated[int | None, "Handles that were reopened on another connection."] = None
@@ -160,7 +160,7 @@ class Counted:
     blocks_read_back: Annotated[int | None, "Blocks that were read back after the level."] = None
     blocks_lost: Annotated[int | None, "Blocks read back that were older than the acknowledged and flushed version."] = None
     blocks_wrong: Annotated[int | None, "Blocks read back that match no version as a whole."] = None
-    unflushed_lost: Annotated[int | None, "Blocks whose last acknowledged write was lost before a flush, reads during the level included."] = None
+    unflushed_lost: Annotated[int | None, "Blocks whose last acknowledged write was lost before a flush, including those found by reads during the level."] = None
     calls: Annotated[list[CallRow], "Calls below the client cache, from start to end; empty over HTTP."] = field(default_factory=list)
     requests: Annotated[list[RequestRow], "Requests of the protocol by name, from start to end, without those for workspaces or for objects before and after the load. Over HTTP: HTTP/2 streams, refused ones included ([names](http2.md)), and decoded bodies ([names](methods.md))."] = field(default_factory=list)
     sessions: Annotated[list[dict[str, Any]], "The terms that the clients' sessions agreed on."] = field(default_factory=list, metadata=NO_COLUMN)
@@ -171,13 +171,13 @@ class Counted:
     generator_threads: Annotated[int, "Number of engine threads."]
     generator_processes: Annotated[int, "Processes that generated the load."] = field(default=0, metadata=NO_COLUMN)
     loop_lag_hdr: Annotated[bytes, "Time from the kernel's report of readiness to the end of its batch, in ns, in the window."]
-    ready_work_s: Annotated[float | None, "Connections that waited for the generator, times seconds, in the window. Null, like the next column, if clients wait in system calls, because the generator's time can't be separated from the calls' time."] = None
-    run_delay_s: Annotated[float | None, "Engine threads that were ready but had no CPU, times seconds, in the window; null if the kernel does not report it."] = None
+    ready_work_s: Annotated[float | None, "Time for which connections waited for the generator in the window, summed over connections. Null, like the next column, if clients wait in system calls, because the generator's time can't be separated from the calls' time."] = None
+    run_delay_s: Annotated[float | None, "Time for which engine threads were ready but had no CPU in the window, summed over threads; null if the kernel does not report it."] = None
     stalled_s: Annotated[float | None, "Seconds from start to end in which the generator stood still: it was stopped, the machine was paused, or its clock was set. For several processes, the longest such time. Above 0.5 the level is void, and a resume measures it again."] = None
     connections: Annotated[int, "Connections opened from start to end; over file protocols, from the first client's log-on to the last client's log-off."]
     reconnects: Annotated[int, "Connections that replaced an idle one that the server had closed; over file protocols, sessions that replaced a lost one."]
     source_addresses: Annotated[int, "Number of local addresses that connections used."]
-    by_client: Annotated[list[ClientRow], "Each client."] = field(default_factory=list)
+    by_client: Annotated[list[ClientRow], "The rows of clients."] = field(default_factory=list)
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> Counted:

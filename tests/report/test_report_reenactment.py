@@ -264,7 +264,7 @@ def test_a_page_of_two_experiments_compares_only_within_each(scaled: Source) -> 
     page = page_of(scaled, other)
     assert text_of(page).count(" of load in all, ") == 2
     entry = page[page.index('id="entry-1"') : page.index('id="entry-2"')]
-    assert entry.count("<figcaption>Ours: ") == 2
+    assert entry.count("<figcaption>Ours, in place of: ") == 2
     assert len(set(re.findall(r'id="([^"]+)"', page))) == len(re.findall(r'id="([^"]+)"', page))
 
 
@@ -330,7 +330,7 @@ def test_a_recorded_experiment_becomes_the_page_of_2002(home: Home, tmp_path: Pa
         if record.figure == 13:
             times.setdefault(record.configuration, []).append(record.window_s)
     at = page.index("Figure 13: Create a file of 10 GB")
-    drawing = page[page.index("Ours: ", at) : page.index("<h3>", at)]
+    drawing = page[page.index("Ours, in place of: ", at) : page.index("<h3>", at)]
     assert times
     for name, found in times.items():
         assert re.search(rf"elapsed, {re.escape(name)}: {re.escape(significant(fmean(found)))}", drawing), (
