@@ -88,6 +88,12 @@ impl Case {
     fn ends_silently(&self) -> bool {
         self.table == SILENCE || self.fault == Fault::ConnectionReset
     }
+
+    /// Returns whether the server may have closed the connection because of the request's body.
+    fn may_refuse_body(&self) -> bool {
+        let ended = self.ends_silently() || self.fault == Fault::ClosedEarly;
+        ended && self.is.asking.has_large_body() && !self.is.http2
+    }
 }
 
 /// Returns the response header that explains a failure in more detail, or None.
@@ -114,10 +120,14 @@ pub fn advice(failure: &Failure, is: &Circumstances) -> Option<&'static str> {
     rows.find(|(fits, _)| fits(&case)).map(|(_, hint)| *hint)
 }
 
-/// Returns a sentence on the size of the request's head if the size caused, or may have caused, the failure.
+/// Returns a sentence on the size of the request if the size caused, or may have caused, the failure.
 #[must_use]
-pub fn size_of_head(failure: &Failure, is: &Circumstances) -> Option<String> {
+pub fn size_of_request(failure: &Failure, is: &Circumstances) -> Option<String> {
     let (case, bytes) = (Case::new(failure, is), is.asking.head_bytes);
+    let body_bytes = is.asking.body_bytes;
+    if body_bytes > 0 && (case.may_refuse_body() || case.status == 413) {
+        return Some(format!("The body that dyno sends has {body_bytes} bytes."));
+    }
     let sent = format!("The request line and the headers that dyno sends have {bytes} bytes");
     if bytes > 0 && (case.refuses_head() || case.may_refuse_head()) {
         return Some(format!("{sent}."));
@@ -127,6 +137,16 @@ pub fn size_of_head(failure: &Failure, is: &Circumstances) -> Option<String> {
 }
 
 type Row = (fn(&Case) -> bool, &'static str);
+
+/// A hint for a server that closes connections, or does not answer: a filter may be the cause.
+macro_rules! or_filtered {
+    ($hint:literal) => {
+        concat!(
+            $hint,
+            " If curl gets an answer, the server may filter clients by their headers: try -H 'User-Agent: Mozilla/5.0'."
+        )
+    };
+}
 
 const PROTOCOL: &[Row] = &[
     (
@@ -143,7 +163,7 @@ const PROTOCOL: &[Row] = &[
     ),
     (
         |case| case.table == UNSUPPORTED_CODING,
-        "dyno asks for no transfer coding (it sends no TE): switch off this coding in the server, or in the proxy in \
+        "dyno asks for no transfer coding: switch off this coding in the server, or in the proxy in \
          front of it. curl -v shows the coding as Transfer-Encoding.",
     ),
     (
@@ -200,9 +220,11 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.table == ENDED,
-        "The server closed an HTTP/2 connection before it had answered all requests: look at its log. It may have \
-         restarted, or one of its processes may have crashed. Or it limits the requests or the time of a connection \
-         (nginx: keepalive_requests, keepalive_time) without answering the last requests: use fewer --streams.",
+        or_filtered!(
+            "The server closed an HTTP/2 connection before it had answered all requests: look at its log. It may have \
+             restarted, or one of its processes may have crashed. Or it limits the requests or the time of a connection \
+             (nginx: keepalive_requests, keepalive_time) without answering the last requests: use fewer --streams."
+        ),
     ),
     (
         |case| case.is.is_unix && case.errno == Some(Errno::NOENT),
@@ -241,9 +263,14 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.has_other_length,
-        "The server declares more bytes than arrived in time. Its Content-Length may be wrong (a filter \
-         changes the body and keeps the length), or the server hangs. If it is only slow, allow more time with \
-         --timeout.",
+        "The server declares more bytes than arrived in time. If it is only slow, allow more time with --timeout. \
+         Otherwise its Content-Length may be wrong (a filter changes the body and keeps the length), or the server \
+         hangs.",
+    ),
+    (
+        |case| case.fault == Fault::ResponseTimeout && case.is.answers_others,
+        "The server answers other requests, but not these in time: look at its log, or allow more time with \
+         --timeout. If it, or a firewall, limits the connections of one address, use fewer clients or --max-rate.",
     ),
     (
         |case| case.fault == Fault::ResponseTimeout && case.names_no_site(),
@@ -254,8 +281,10 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| case.fault == Fault::ResponseTimeout,
-        "The server accepts connections, but does not answer in time: look at its log, or allow more time with \
-         --timeout. The program that listens there may also not be a web server.",
+        or_filtered!(
+            "The server accepts connections, but does not answer in time: look at its log, or allow more time with \
+             --timeout. The program that listens there may also not be a web server."
+        ),
     ),
     (
         |case| case.fault == Fault::IdleClose,
@@ -264,19 +293,28 @@ const CONNECTION: &[Row] = &[
          use --no-keep-alive. dyno does not repeat such a request, because the server may have executed it.",
     ),
     (
+        |case| case.may_refuse_body(),
+        "The server may refuse the request before it has read the body, and its answer is lost: the body may be too \
+         large, or the server may want a log-in (--auth, --cookie). Try a small body, and look at the server's log.",
+    ),
+    (
         |case| case.ends_silently() && case.names_no_site() && case.is.tls,
-        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
-         not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, which also sends it in the \
-         handshake (SNI), or give -H 'Host: NAME'. A TCP load balancer or tunnel there (HAProxy, ssh -L) may have \
-         no running backend. Otherwise, the server's log may say why it closes connections without an answer.",
+        or_filtered!(
+            "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
+             not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, which also sends it in the \
+             handshake (SNI), or give -H 'Host: NAME'. A TCP load balancer or tunnel there (HAProxy, ssh -L) may have \
+             no running backend. Otherwise, the server's log may say why it closes connections without an answer."
+        ),
     ),
     (
         |case| case.ends_silently() && case.names_no_site(),
-        "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
-         not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If \
-         it speaks TLS on this port, use https:// in place of http://; if it expects the PROXY protocol, use \
-         --proxy-protocol (v1 or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no \
-         running backend. Otherwise, the server's log may say why it closes connections without an answer.",
+        or_filtered!(
+            "The server may drop requests for hosts that it does not know (nginx: return 444), and the URL does \
+             not name a site: use the site's name with --resolve NAME:PORT:ADDRESS, or give -H 'Host: NAME'. If \
+             it speaks TLS on this port, use https:// in place of http://; if it expects the PROXY protocol, use \
+             --proxy-protocol (v1 or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no \
+             running backend. Otherwise, the server's log may say why it closes connections without an answer."
+        ),
     ),
     (
         |case| case.fault == Fault::ClosedEarly && (case.table == CHUNKED || case.has_other_length),
@@ -290,16 +328,31 @@ const CONNECTION: &[Row] = &[
                 case.fault,
                 Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
             );
-            ended && (case.is.tls || case.is.answers_others)
+            ended && case.is.answers_others
         },
-        "The server closes connections without a complete answer: look at its log. A TCP load balancer or \
-         tunnel there (HAProxy, ssh -L) may have no running backend.",
+        "The server answers other requests, but closes connections without a complete answer: look at its log. If \
+         it, or a firewall, limits the connections of one address, use fewer clients or --max-rate.",
+    ),
+    (
+        |case| {
+            let ended = matches!(
+                case.fault,
+                Fault::ClosedEarly | Fault::ConnectionReset | Fault::Truncated
+            );
+            ended && case.is.tls
+        },
+        or_filtered!(
+            "The server closes connections without a complete answer: look at its log. A TCP load balancer or tunnel \
+             there (HAProxy, ssh -L) may have no running backend."
+        ),
     ),
     (
         |case| matches!(case.fault, Fault::ClosedEarly | Fault::ConnectionReset),
-        "The server closes connections without a complete answer: look at its log. If it speaks TLS on this \
-         port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 \
-         or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no running backend.",
+        or_filtered!(
+            "The server closes connections without a complete answer: look at its log. If it speaks TLS on this \
+             port, use https:// in place of http://; if it expects the PROXY protocol, use --proxy-protocol (v1 \
+             or v2). A TCP load balancer or tunnel there (HAProxy, ssh -L) may have no running backend."
+        ),
     ),
 ];
 
@@ -317,6 +370,12 @@ const CONTENT: &[Row] = &[
         |case| case.fault == Fault::WrongLength,
         "The body does not have the expected length: look at it with curl. Correct --expect-bytes if it is \
          given. Otherwise the server, or a device in between, changes or truncates the body.",
+    ),
+    (
+        |case| case.fault == Fault::WrongStatus,
+        "The suite also requests files that must not exist, and expects 404 for them. The server answers with another \
+         page, as single-page applications do (nginx: try_files ... /index.html; use =404): switch this off for the \
+         test.",
     ),
     (
         |case| case.fault == Fault::WrongPage,

@@ -50,10 +50,15 @@ pub struct Asking {
     pub has_host: bool,
     /// Size of the request line and the headers, uncompressed; 0 if not known.
     pub head_bytes: usize,
+    /// Size of the body; 0 if there is none, or if it varies.
+    pub body_bytes: usize,
 }
 
 /// Smallest default limit of common servers for the request line and the headers, in bytes: 4 KiB.
 const LARGE_BYTES: usize = 4000;
+/// Size of a body above which a server may answer and close before it has read all of it, in bytes: most of what the
+/// kernel's buffers hold arrives at once.
+const LARGE_BODY_BYTES: usize = 64 * 1024;
 /// Smallest limit for the request line and the headers that is usual in configurations, in bytes: 1 KiB.
 const NOTABLE_BYTES: usize = 1000;
 
@@ -72,7 +77,13 @@ impl Asking {
             like_browser: has("accept") && has("user-agent"),
             has_host: has("host"),
             head_bytes,
+            body_bytes: shape.body.as_ref().map_or(0, Vec::len),
         }
+    }
+
+    /// Returns whether a server may refuse the request before it has read all of its body.
+    pub(crate) fn has_large_body(&self) -> bool {
+        self.body_bytes > LARGE_BODY_BYTES
     }
 
     /// Returns whether the head of the requests exceeds a default limit of common servers.

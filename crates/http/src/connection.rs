@@ -15,6 +15,10 @@ use std::rc::Rc;
 /// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
 
+/// Maximum number of bytes of a request that are sent at once. If the server refuses the request before it has read
+/// the rest, its answer can be read, and the number of sent bytes is known.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// Minimum idle time after which a close by the server counts as its keep-alive timeout. Servers set this
 /// timeout in whole seconds.
 const LEAST_IDLE_NS: u64 = NS_PER_S / 2;
@@ -215,6 +219,7 @@ impl<T: Transport> Connection<T> {
         body: &mut impl Body,
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
+        let rest;
         let (mut stream, unsent) = match self.stream.take() {
             Some(stream) => {
                 self.reader.await_next();
@@ -223,10 +228,16 @@ impl<T: Transport> Connection<T> {
             None => {
                 self.reader.reset();
                 let (first, unsent): (&[u8], &[&[u8]]) = match request {
-                    [whole] => (whole, &[]),
+                    [whole] if whole.len() <= PIECE_BYTES => (whole, &[]),
+                    [whole] => {
+                        let (first, after) = whole.split_at(PIECE_BYTES);
+                        rest = [after];
+                        (first, &rest)
+                    }
                     parts => (&[], parts),
                 };
                 let opened = self.transport.open(first).await?;
+                cost.sent_bytes += first.len() as u64;
                 cost.connect_ns = Some(opened.stood_ns.saturating_sub(start_ns));
                 cost.connections += 1;
                 cost.handshake = opened.handshake;
@@ -238,18 +249,17 @@ impl<T: Transport> Connection<T> {
         };
         let sent = match unsent {
             [] => Ok(()),
-            [whole] => stream.send_all(whole).await,
-            parts => stream.send_parts(parts).await,
+            [whole] => send_pieces(&mut stream, whole, &mut cost.sent_bytes).await,
+            parts => {
+                cost.sent_bytes += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+                stream.send_parts(parts).await
+            }
         };
-        cost.sent_bytes += request.iter().map(|part| part.len() as u64).sum::<u64>();
         let head = match sent {
             Ok(()) => self.receive(&mut stream, body).await?,
-            // A server may refuse a body before it has read all of it.
-            Err(failure) if request.len() > 1 => match self.receive(&mut stream, body).await {
-                Ok(head) => return Ok(head),
-                Err(_) => return Err(failure),
-            },
-            Err(failure) => return Err(failure),
+            // A server may answer and close before it has read the whole request (RFC 9112, section 9.6). What it
+            // sent before the reset is still in the receive buffer.
+            Err(failure) => return self.receive(&mut stream, body).await.or(Err(failure)),
         };
         if self.connecting.keep_alive && head.leaves_connection_open() {
             self.stream = Some(stream);
@@ -291,4 +301,13 @@ impl<T: Transport> Connection<T> {
             }
         }
     }
+}
+
+/// Sends all of `bytes`, and counts those that the kernel took.
+async fn send_pieces(stream: &mut impl Stream, bytes: &[u8], sent_bytes: &mut u64) -> Result<(), Failure> {
+    for piece in bytes.chunks(PIECE_BYTES) {
+        stream.send_all(piece).await?;
+        *sent_bytes += piece.len() as u64;
+    }
+    Ok(())
 }

@@ -25,7 +25,7 @@ mod shared_connection;
 mod stream;
 mod tls;
 
-pub use advice::{advice, explaining, size_of_head};
+pub use advice::{advice, explaining, size_of_request};
 pub use circumstances::{schemes, Asking, Challenge, Circumstances};
 pub use connection::{Connecting, Connection, Exchange, Streams};
 pub use consent::{ConnectTo, Opening, Target, Trusting};
@@ -34,7 +34,7 @@ pub use get::Answer;
 pub use head::{Head, Redirect};
 pub use pipeline::Pipeline;
 pub use proxy_protocol::ProxyProtocol;
-pub use request::{RequestForm, RequestStyle, Shape, Version, WrittenHttp1, USER_AGENT};
+pub use request::{one_cookie, RequestForm, RequestStyle, Shape, Version, WrittenHttp1, USER_AGENT};
 pub use response::{Body, Limits, Progress, ResponseReader};
 pub use shared_connection::{SharedConnection, StreamClient};
 pub use stream::{Handshake, Opened, PlainTcp, Received, Stream, Transport};

@@ -16,12 +16,16 @@ impl Version {
         }
     }
 
-    /// Returns the `Connection` header, or nothing if the version's default applies.
-    fn connection(self, keep_alive: bool) -> &'static str {
-        match (self, keep_alive) {
-            (Self::Http10, true) => "Connection: keep-alive\r\n",
-            (Self::Http11, false) => "Connection: close\r\n",
-            _ => "",
+    /// Returns the `Connection` header, or nothing if the version's default applies. `has_te`: the request has the
+    /// field TE, which applies to the connection alone (RFC 9110, section 10.1.4).
+    fn connection(self, keep_alive: bool, has_te: bool) -> &'static str {
+        match (self, keep_alive, has_te) {
+            (Self::Http10, true, false) => "Connection: keep-alive\r\n",
+            (Self::Http10, true, true) => "Connection: keep-alive, TE\r\n",
+            (Self::Http11, false, false) => "Connection: close\r\n",
+            (Self::Http11, false, true) => "Connection: close, TE\r\n",
+            (_, _, true) => "Connection: TE\r\n",
+            (_, _, false) => "",
         }
     }
 }
@@ -48,6 +52,19 @@ impl Default for Shape {
             body: None,
         }
     }
+}
+
+/// Returns the fields with all cookies in one field Cookie, because a request has at most one (RFC 6265, section 5.4).
+pub fn one_cookie(fields: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let mut joined: Vec<(String, String)> = Vec::new();
+    for (name, value) in fields {
+        let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie");
+        match joined.iter_mut().find(|(known, _)| is_cookie(known)) {
+            Some((_, cookies)) if is_cookie(&name) => *cookies += &format!("; {value}"),
+            _ => joined.push((name, value)),
+        }
+    }
+    joined
 }
 
 /// Returns whether `text` is a method that can be sent: capital letters and hyphens, as in all registered
@@ -81,7 +98,10 @@ const OURS: [(&str, &str); 7] = [
         "keep-alive",
         "keep_alive decides it: connections are kept by default, --no-keep-alive of dyno load closes them",
     ),
-    ("te", "only the value trailers can be sent, and only over HTTP/2"),
+    (
+        "te",
+        "only the value trailers can be sent, because dyno decodes no transfer coding but chunked",
+    ),
     (
         "transfer-encoding",
         "leave it out: a body is sent with its Content-Length",
@@ -166,13 +186,13 @@ impl RequestStyle {
     /// Returns the request line and the headers, followed by the empty line.
     pub fn head(&self, path: &str, shape: &Shape) -> String {
         let version = self.version.number();
-        let connection = self.version.connection(self.keep_alive);
         let given = |wanted: &str| {
             shape
                 .fields
                 .iter()
                 .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
         };
+        let connection = self.version.connection(self.keep_alive, given("te"));
         let mut head = format!("{} {path} HTTP/{version}\r\n", shape.method);
         for (name, value) in [("Host", self.host.as_str()), ("User-Agent", USER_AGENT)] {
             if !given(name) {
@@ -180,10 +200,7 @@ impl RequestStyle {
             }
         }
         for (name, value) in &shape.fields {
-            // Over HTTP/1, TE applies only to the connection (RFC 9110, section 10.1.4).
-            if !is_te_trailers(name, value) {
-                head += &format!("{name}: {value}\r\n");
-            }
+            head += &format!("{name}: {value}\r\n");
         }
         if let Some(length) = declared(&shape.method, shape.body.as_deref()) {
             head += &format!("Content-Length: {length}\r\n");
@@ -223,6 +240,7 @@ pub trait RequestForm {
 pub struct WrittenHttp1 {
     version: Version,
     keep_alive: bool,
+    has_te: bool,
     method: String,
     bytes: Vec<u8>,
 }
@@ -236,6 +254,7 @@ impl WrittenHttp1 {
         Self {
             version,
             keep_alive,
+            has_te: false,
             method: String::new(),
             bytes: Vec::new(),
         }
@@ -252,6 +271,7 @@ impl RequestForm for WrittenHttp1 {
     type Request = [u8];
 
     fn begin(&mut self, method: &str, path: &[u8], authority: &[u8]) {
+        self.has_te = false;
         self.method.clear();
         self.method.push_str(method);
         self.bytes.clear();
@@ -269,6 +289,7 @@ impl RequestForm for WrittenHttp1 {
     }
 
     fn field(&mut self, name: &str, value: &[u8]) {
+        self.has_te |= name.eq_ignore_ascii_case("te");
         self.add(&[name.as_bytes(), b": ", value, b"\r\n"]);
     }
 
@@ -276,7 +297,7 @@ impl RequestForm for WrittenHttp1 {
         if let Some(length) = declared(&self.method, body) {
             self.field("Content-Length", length.to_string().as_bytes());
         }
-        let connection = self.version.connection(self.keep_alive);
+        let connection = self.version.connection(self.keep_alive, self.has_te);
         self.add(&[connection.as_bytes(), b"\r\n"]);
         self.add(&[body.unwrap_or_default()]);
         &self.bytes
@@ -317,23 +338,47 @@ mod tests {
     }
 
     #[test]
-    fn te_is_omitted_over_http_1() {
-        let style = RequestStyle {
-            version: Version::Http11,
-            keep_alive: true,
-            host: "h".into(),
-        };
+    fn te_is_sent_as_a_field_of_the_connection() {
         let asking = |value: &str| Shape {
             fields: vec![("TE".into(), value.into())],
             ..Shape::default()
         };
         assert!(asking("trailers").problems().is_empty());
-        let expected = "GET /a HTTP/1.1\r\nHost: h\r\nUser-Agent: serverdyno\r\n\r\n";
-        assert_eq!(
-            String::from_utf8_lossy(&style.request("/a", &asking("trailers"))),
-            expected
-        );
         assert_eq!(asking("gzip").problems().len(), 1);
+        for (version, keep_alive, number, connection) in [
+            (Version::Http11, true, "1.1", "TE"),
+            (Version::Http11, false, "1.1", "close, TE"),
+            (Version::Http10, true, "1.0", "keep-alive, TE"),
+            (Version::Http10, false, "1.0", "TE"),
+        ] {
+            let style = RequestStyle {
+                version,
+                keep_alive,
+                host: "h".into(),
+            };
+            let expected = format!(
+                "GET /a HTTP/{number}\r\nHost: h\r\nUser-Agent: serverdyno\r\nTE: trailers\r\n\
+                 Connection: {connection}\r\n\r\n"
+            );
+            let sent = style.request("/a", &asking("trailers"));
+            assert_eq!(String::from_utf8_lossy(&sent), expected);
+            let mut written = WrittenHttp1::new(version, keep_alive);
+            written.begin("GET", b"/a", b"h");
+            written.field("User-Agent", b"serverdyno");
+            written.field("TE", b"trailers");
+            assert_eq!(String::from_utf8_lossy(written.end(None)), expected);
+        }
+    }
+
+    #[test]
+    fn all_cookies_are_sent_in_one_field() {
+        let given = [("Cookie", "a=1"), ("X", "1"), ("cookie", "b=2"), ("X", "2")];
+        let fields = one_cookie(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let expected = [("Cookie", "a=1; b=2"), ("X", "1"), ("X", "2")];
+        assert_eq!(
+            fields,
+            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
     }
 
     #[test]

@@ -217,12 +217,16 @@ def seen_limits(
     return (Limit.ROUND_TRIP if rises else Limit.UNSEEN,)
 
 
-def rate_marks(requests_s: float, max_rate_per_s: float | None) -> frozenset[Mark]:
+def rate_marks(
+    requests_s: float, max_rate_per_s: float | None, *, idle_window_s: float | None = None
+) -> frozenset[Mark]:
     """Return the mark of a level that the plan's rate limited.
 
-    `requests_s` includes failures. `max_rate_per_s` is None if the plan has no bound.
+    `requests_s` includes failures. `max_rate_per_s` is None if the plan has no bound. `idle_window_s` is the window of
+    clients that mostly waited for their turn: one request may then lie just outside it.
     """
-    held = max_rate_per_s is not None and requests_s >= RATE_BOUND_SHARE * max_rate_per_s
+    outside_s = 1 / idle_window_s if idle_window_s else 0.0
+    held = max_rate_per_s is not None and requests_s + outside_s >= RATE_BOUND_SHARE * max_rate_per_s
     return frozenset({Mark.RATE_BOUND} if held else ())
 
 

@@ -32,6 +32,23 @@ PATH_HINT = (
     "Correct or remove this path. If its status is right, list all right ones: --expect-status 200,404."
 )
 """Hint for a path whose status is wrong. Other paths of the same host may be right."""
+ENDED = {
+    "connection_refused",
+    "connection_reset",
+    "closed_early",
+    "truncated",
+    "connect_timeout",
+    "handshake_refused",
+    "handshake_timeout",
+    "response_timeout",
+}
+"""Faults of a server that no longer answers, or of a limit that no longer lets this machine's connections through."""
+ANSWERED_BEFORE = (
+    "The URL answered before this load level. The server, or a firewall, may limit the connections of one address, or "
+    "may have banned this one (HAProxy: stick-table; fail2ban; iptables: connlimit): use fewer clients, kept "
+    "connections or --max-rate, or make an exception for this address. Otherwise, the server may be overloaded or may "
+    "have ended: look at its log."
+)
 WITHOUT_BODY = [204, 205, 304]
 """Statuses whose answers have no body (RFC 9110, 15.3.5, 15.3.6 and 15.4.5)."""
 FINAL = {
@@ -69,8 +86,11 @@ class Preflight:
     """Facts for the server's disclosure."""
 
 
-def preflight(setup: LoadSetup, level: Level) -> Preflight:
-    """Repeat attempts until one has no error, at most five times. Raises ServerError if the run can never work."""
+def preflight(setup: LoadSetup, level: Level, *, again: bool = False) -> Preflight:
+    """Repeat attempts until one has no error, at most five times. Raises ServerError if the run can never work.
+
+    `again`: an earlier check of the run succeeded.
+    """
     work = setup.suite.work
     operations = work.check_operations(setup.suite.workload, setup.suite.settings(work))
     calm = _calm(setup, level)
@@ -81,7 +101,7 @@ def preflight(setup: LoadSetup, level: Level) -> Preflight:
     _pause(calm.bounds, 0)
     results = [_attempt(calm, level, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
-        _refuse_at_once(setup, results)
+        _refuse_at_once(setup, results, again=again)
         _pause(calm.bounds, PAUSE_S)
         if operations == 1:
             # A server may refuse only the first request of each connection. So the further requests share one
@@ -91,9 +111,9 @@ def preflight(setup: LoadSetup, level: Level) -> Preflight:
         results.append(_attempt(calm, level, operations, length_s, seed=len(results)))
     worst = _worst(results)
     if worst is not None and not any(result.operations_total for result in results):
-        raise _refusal(setup, results, worst)
+        raise _refusal(setup, results, worst, again=again)
     if results[-1].errors:
-        _refuse_at_once(setup, results)
+        _refuse_at_once(setup, results, again=again)
     claims = [result.server for result in results if result.server is not None]
     warning = _failing_path(setup, calm, level, length_s) or _warning(setup, results, worst)
     if warning is None and operations == 1:
@@ -155,16 +175,16 @@ def _pause(bounds: Bounds | None, least_s: float) -> None:
         time.sleep(min(local.TICK_S, left_s))
 
 
-def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted]) -> None:
+def _refuse_at_once(setup: LoadSetup, results: Sequence[Counted], *, again: bool) -> None:
     """Raise ServerError if another attempt would have the same result."""
     served = any(result.operations_total for result in results)
     for error in results[-1].errors:
         # Each share has its own client, so one client's success does not excuse the refusal of another.
         if error.fault == "session_refused" or (_is_final(error) and not served):
-            raise _refusal(setup, results, error)
+            raise _refusal(setup, results, error, again=again)
     worst = _worst(results)
     if worst is not None and _class_fails(results):
-        raise _refusal(setup, results, worst)
+        raise _refusal(setup, results, worst, again=again)
 
 
 def _is_final(error: ErrorRow) -> bool:
@@ -190,9 +210,11 @@ def _worst(results: Sequence[Counted]) -> ErrorRow | None:
     return max(found.values(), key=lambda error: error.count, default=None)
 
 
-def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow) -> ServerError:
+def _refusal(setup: LoadSetup, results: Sequence[Counted], error: ErrorRow, *, again: bool) -> ServerError:
     url, work, workload = setup.target.url, setup.suite.work, setup.suite.workload
     # Only documents belong to the user. Other files and objects are ours, so the user's set-up can't make them wrong.
+    if again and work.uses_documents and error.fault in ENDED:
+        error = replace(error, advice=ANSWERED_BEFORE)
     of_workload = error.fault == "error_status" or (error.side == "check" and work.uses_documents)
     hint = work.workloads[workload] if of_workload and (work.uses_documents or error.advice is None) else ""
     hint = _advice(setup, error) or hint

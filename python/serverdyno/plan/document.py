@@ -19,9 +19,12 @@ from pydantic_core import ErrorDetails
 from serverdyno import wording
 from serverdyno.errors import NO_PIPE, PlanError, UserError
 from serverdyno.plan.locate import KeyPath, key_lines, line_of
+from serverdyno.plan.protocols.model import SettingsModel
 
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 1 << 20
+_NEARLY_EQUAL = 0.85
+"""Least similarity of a misspelt key, such as `server` for `servers`, that is not looked for in other tables."""
 MOST_KNOWN = 20
 """Maximum number of known names that a message lists if it also has a suggestion."""
 DEEPEST = 32
@@ -171,10 +174,39 @@ def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
 def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
     """Describe a pydantic error, with the refused value or the known names."""
     if error["type"] == "extra_forbidden":
-        return f"unknown key{_suggestion(str(error['loc'][-1]), _fields_at(model, error['loc'][:-1]))}"
+        return f"unknown key{_unknown_key(error['loc'], model)}"
     if error["type"] == "missing":
         return "missing"
     return wording.refusal(error) + _other_kind(error)
+
+
+def _unknown_key(path: KeyPath, model: type[BaseModel]) -> str:
+    """Return what to write instead of an unknown key, or where the key belongs."""
+    key, known = f"{path[-1]}", _fields_at(model, path[:-1])
+    if not difflib.get_close_matches(key, known, n=1, cutoff=_NEARLY_EQUAL):
+        if (home := _home(key, model)) is not None:
+            return f"; it belongs in {home}"
+        if path[:-1] == ("servers", path[1]):
+            return f". A setting of the server belongs in settings = {{ {key} = ... }}. Known: {', '.join(known)}"
+    return _suggestion(key, known)
+
+
+def _home(key: str, model: type[BaseModel]) -> str | None:
+    """Return the table of plans or suites to which a key belongs, in words; None if there is none."""
+    from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, ServerPlan, Suite  # noqa: PLC0415
+
+    if not issubclass(model, Plan | Suite | SettingsModel):
+        return None
+    tables: dict[str, type[BaseModel]] = {
+        "the plan, before [[servers]]": Plan,
+        "[[servers]] of the plan": ServerPlan,
+        "[servers.bounds] of the plan": Bounds,
+        "[generator] of the plan": GeneratorPlan,
+        "the suite": Suite,
+        **{f"[{name}] of the suite": table for name, table in Suite.tables().items()},
+    }
+    homes = (home for home, table in tables.items() if key in _fields_at(table, ()))
+    return next(homes, None)
 
 
 def _other_kind(error: ErrorDetails) -> str:

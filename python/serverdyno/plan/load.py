@@ -103,6 +103,11 @@ def _with_whole_paths(plan: Plan, folder: Path, settings_types: SettingsTypes) -
 def _named(name: str, folder: Path) -> Suite | str:
     """Return the suite in the file if the name is a path, otherwise the name. Raises UserError or PlanError."""
     if not name.endswith(SUITE_FILE):
+        if name not in suites.names() and (folder / f"{name}{SUITE_FILE}").is_file():
+            raise UserError(
+                f'no suite "{name}" is shipped, but there is {folder / name}{SUITE_FILE}',
+                hint=f'For your own file, give its whole name: "{name}{SUITE_FILE}".',
+            )
         return name
     return suites.parse(read_text(folder / name), f"{folder / name}")
 

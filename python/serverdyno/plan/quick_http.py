@@ -36,8 +36,8 @@ class HttpOptions(Model):
     content_type: Annotated[str | None, Option(("--content-type", "-T"))] = Field(
         default=None, description="The header Content-Type, like -T of ab."
     )
-    cookie: Annotated[str | None, Option(("--cookie", "-b", "-C"))] = Field(
-        default=None, description="The header Cookie, like -b of curl: name=value. Every record contains it."
+    cookie: Annotated[list[str], Option(("--cookie", "-b", "-C"))] = Field(
+        default=[], description="A cookie to send, like -b of curl: name=value. Every record contains it."
     )
     ramp: Annotated[float | None, Option(is_time=True)] = Field(
         default=None,
@@ -108,8 +108,8 @@ class HttpOptions(Model):
 
     def headers(self) -> list[str]:
         """Return the headers that the user set with dedicated options."""
-        given = {"Content-Type": self.content_type, "Cookie": self.cookie}
-        return [f"{name}: {value}" for name, value in given.items() if value is not None]
+        content_type = [] if self.content_type is None else [f"Content-Type: {self.content_type}"]
+        return [*content_type, *(f"Cookie: {cookie}" for cookie in self.cookie)]
 
     def server_settings(self) -> dict[str, Any]:
         """Return the settings for trust and for the address to connect to."""
@@ -142,8 +142,11 @@ class HttpOptions(Model):
                 "--insecure and --ca-file: require a URL that begins with https:// (unlike ab -k, "
                 "connections are kept by default here)"
             )
-        if self.cookie is not None and "=" not in self.cookie:
-            yield f"--cookie: {self.cookie!r} is not name=value; cookies are not read from a file"
+        yield from (
+            f"--cookie: {cookie!r} is not name=value; cookies are not read from a file"
+            for cookie in self.cookie
+            if "=" not in cookie
+        )
         yield from self._place_problems(url)
         if self.session is not None and any(name in given for name in NOT_OF_SESSIONS):
             yield (

@@ -190,8 +190,8 @@ class Run:
         self.experiment.write_level(*records)
         self.done += len(records)
 
-    def _preflight(self, setup: LoadSetup, level: Level) -> Preflight:
-        found = preflight(setup, level)
+    def _preflight(self, setup: LoadSetup, level: Level, *, again: bool = False) -> Preflight:
+        found = preflight(setup, level, again=again)
         for result in found.results:
             self.requests.add(result)
         if found.warning is not None:
@@ -243,7 +243,7 @@ class Run:
                 f"{self.key.configuration}: {'all clients gave up' if result.operations else 'no operation succeeded'} "
                 f"with {wording.plural(level.clients, 'client')}; checking whether the server still answers"
             )
-            self._preflight(setup, level)
+            self._preflight(setup, level, again=True)
         self.requests.add(result)
         self.agreed.add(result)
         self.remedies |= {row.fault: row.advice for row in result.errors if row.advice is not None}

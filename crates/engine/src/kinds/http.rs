@@ -6,7 +6,7 @@ use crate::problems::{Problems, CONTRADICTS};
 use crate::web::{Stated, StepSection, Targets, Tls, WebClientOptions, WebWork, WebWorkload};
 use base64::prelude::{Engine, BASE64_STANDARD};
 use dyno_http::h2::BY_ALPN;
-use dyno_http::{Answer, ConnectTo, Limits, Opening, ProxyProtocol, Shape, Trusting, Version};
+use dyno_http::{one_cookie, Answer, ConnectTo, Limits, Opening, ProxyProtocol, Shape, Trusting, Version};
 use dyno_measure::Failure;
 use dyno_net::tls::{key_log_problem, ClientOptions, TlsClient, Version as TlsVersion, Versions};
 use dyno_workload::Shares;
@@ -412,7 +412,7 @@ fn requests(section: Option<RequestSection>, problems: &mut Problems) -> (Shape,
     );
     let shape = Shape {
         method: section.method,
-        fields: section.headers,
+        fields: one_cookie(section.headers),
         body: body.and_then(Result::ok),
     };
     for problem in shape.problems() {

@@ -18,7 +18,7 @@ pub(super) fn of(work: &WebWork, failure: &Failure, first: &FirstAnswer) -> Opti
     is.answers_others = first.others_succeed.get();
     is.challenge = Challenge::of(&first.schemes.borrow());
     let advice = dyno_http::advice(failure, &is)?;
-    Some(match dyno_http::size_of_head(failure, &is) {
+    Some(match dyno_http::size_of_request(failure, &is) {
         Some(size) => format!("{advice} {size}"),
         None => advice.to_owned(),
     })

@@ -8,7 +8,7 @@
 use super::client::Stated;
 use super::decoding::SampledBody;
 use super::template::{Names, Template, User};
-use dyno_http::{Asking, Body, RequestForm, Shape, USER_AGENT};
+use dyno_http::{one_cookie, Asking, Body, RequestForm, Shape, USER_AGENT};
 use dyno_measure::{Detail, Failure, Fault, ValueName};
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -66,7 +66,7 @@ impl StepSection {
             .map(|(name, value)| (name.clone(), value.replace("${", "$${")));
         Shape {
             method: self.method.clone(),
-            fields: plain.chain(self.headers.iter().cloned()).collect(),
+            fields: one_cookie(plain.chain(self.headers.iter().cloned())),
             body: None,
         }
     }

@@ -10,7 +10,8 @@ macro_rules! too_long {
         concat!(
             $subject,
             " longer than the server accepts: raise its limits (nginx: large_client_header_buffers; Apache: \
-             LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; Node: maxHeaderSize), or shorten them."
+             LimitRequestLine, LimitRequestFieldSize; HAProxy: tune.bufsize; lighttpd: \
+             server.max-request-field-size; Node: maxHeaderSize), or shorten them."
         )
     };
 }

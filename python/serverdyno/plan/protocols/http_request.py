@@ -45,7 +45,11 @@ def _are_statuses(statuses: list[int]) -> list[int]:
     return statuses
 
 
-Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+Variable = Annotated[
+    str,
+    Spelled(VARIABLE, "the name of an environment variable (export KEY='X-Api-Key: ...', and give KEY)"),
+]
 Headers = Annotated[list[str], Field(max_length=64), AfterValidator(_are_headers)]
 Statuses = Annotated[list[int], Field(max_length=400), AfterValidator(_are_statuses)]
 
@@ -127,9 +131,12 @@ class RequestSettings(Model):
         default=None,
         description="The authentication scheme. An environment variable contains the credentials.",
     )
-    authorization_variable: Annotated[str, Option(("--auth-variable",))] = Field(
+    authorization_variable: Annotated[
+        str,
+        Spelled(VARIABLE, "the name of an environment variable that contains the credentials"),
+        Option(("--auth-variable",)),
+    ] = Field(
         default="DYNO_AUTHORIZATION",
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="The environment variable that contains `user:password` or the bearer token.",
     )
     status: Annotated[Statuses, Option(("--expect-status",), listed=True, ranges="each")] = Field(

@@ -562,7 +562,9 @@ def _marks(
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found = {trust.Mark.BEHIND} if opened is not None and not opened.kept_up else set[trust.Mark]()
     for record in records:
-        found |= trust.rate_marks(record.bounded_s(configuration.url), most_per_s)
+        idle_window_s = record.window_s if thinking_share(record) >= trust.THINKING_SHARE else None
+        requests_s = record.bounded_s(configuration.url)
+        found |= trust.rate_marks(requests_s, most_per_s, idle_window_s=idle_window_s)
         found |= noise_marks(record, fewest_cpus)
         found |= fate_marks(record)
     return frozenset(found)
