@@ -145,6 +145,16 @@ def test_a_level_is_rate_bound_from_90_percent_of_the_rate_that_its_plan_allows(
     assert trust.rate_marks(attempts_s, bound) == marks
 
 
+@pytest.mark.parametrize(("requests", "is_bound"), [(1, False), (2, True)])
+def test_a_short_window_may_miss_one_request_of_clients_that_wait_for_their_turn(
+    requests: int, is_bound: bool
+) -> None:
+    # At 1 request/s, a window of 2.4 s has 2 or 3 requests.
+    marks = trust.rate_marks(requests / 2.4, 1.0, idle_window_s=2.4)
+    assert (Mark.RATE_BOUND in marks) == is_bound
+    assert not trust.rate_marks(requests / 2.4, 1.0)
+
+
 @pytest.mark.parametrize(
     ("taken_cpus", "run_delay", "marks"),
     [

@@ -30,8 +30,8 @@ def test_the_address_that_servers_print_is_answered_by_the_one_to_use(place: str
 
 def test_a_body_or_a_cookie_from_a_file_is_not_sent_as_the_files_name() -> None:
     assert "to send a file, use --data-file body.json" in refusal(data="@body.json")
-    assert "'jar.txt' is not name=value" in refusal(cookie="jar.txt")
-    quick_plan(URL, {"data": "a@b", "cookie": "a=b"})
+    assert "'jar.txt' is not name=value" in refusal(cookie=["a=b", "jar.txt"])
+    quick_plan(URL, {"data": "a@b", "cookie": ["a=b"]})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from serverdyno.errors import PlanError
+from serverdyno.errors import PlanError, UserError
 from serverdyno.plan.load import load_plan
 from serverdyno.servers.registry import settings_types
 
@@ -131,3 +131,32 @@ def test_certificates_are_looked_for_beside_the_plan(tmp_path: Path, monkeypatch
         str(tmp_path / "plans" / "ca.pem"),
         "anybody",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{HEAD}[http]\nkeep_alive = true\n{SERVER}", "http: unknown key; it belongs in the suite"),
+        (f"{HEAD}keep_alive = true\n{SERVER}", "keep_alive: unknown key; it belongs in [http] of the suite"),
+        (
+            f"{HEAD}{SERVER}max_clients = 2\n",
+            "max_clients: unknown key; it belongs in [servers.bounds] of the plan",
+        ),
+        (f"{HEAD}{SERVER}workers = 2\n", "A setting of the server belongs in settings = { workers = ... }"),
+        (
+            f'{HEAD}{SERVER}settings = {{ url = "http://a/" }}\n',
+            "url: unknown key; it belongs in [[servers]] of the plan",
+        ),
+        (f'{HEAD}{SERVER}sever = "a"\n', "sever: unknown key; did you mean server"),
+    ],
+)
+def test_a_key_in_the_wrong_table_is_told_its_place(tmp_path: Path, text: str, told: str) -> None:
+    assert told in refusal(tmp_path, text)
+
+
+def test_a_suite_beside_the_plan_without_its_suffix_is_told(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").touch()
+    (tmp_path / "plan.toml").write_text(f'name = "p"\nsuite = "own"\n{SERVER}')
+    with pytest.raises(UserError, match=r'no suite "own" is shipped, but there is .*own\.toml') as raised:
+        load_plan(tmp_path / "plan.toml", settings_types())
+    assert raised.value.hint == 'For your own file, give its whole name: "own.toml".'

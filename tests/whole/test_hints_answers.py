@@ -141,3 +141,17 @@ def test_a_server_whose_queue_of_connections_is_full_is_told_from_a_firewall(hom
         done = home.here("load", f"http://127.0.0.1:{listener.getsockname()[1]}/", "--timeout", "1s", *SHORT)
     assert done.returncode == 1
     assert "its queue of new connections is full: ss -ltn shows the queue." in " ".join(done.stderr.split())
+
+
+def test_a_server_with_a_page_for_every_path_has_its_cause_in_the_hint(home: Home, tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    assert home.here("tree", documents).returncode == 0
+    (documents / "index.html").write_text("one page")
+    site = f"server {{ listen 127.0.0.1:{{port}}; root {documents}; location / {{ try_files $uri /index.html; }} }}"
+    with nginx(tmp_path, site) as port:
+        server = f'[[servers]]\nserver = "external"\nurl = "http://127.0.0.1:{port}/"\n'
+        plan = tmp_path / "plan.toml"
+        plan.write_text(f'name = "p"\nsuite = "quick-static"\nrepetitions = 1\nscale = 0.34\n{server}')
+        done = home.here("run", plan, "--clients", "1")
+    assert "expects 404 for them" in " ".join(done.stderr.split()), done.stderr

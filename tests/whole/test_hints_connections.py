@@ -198,3 +198,20 @@ def test_an_answer_that_can_not_be_used_has_the_advice_of_its_cause(
 ) -> None:
     with saying(answer) as port:
         assert hint in told(home, f"http://127.0.0.1:{port}/", *options)
+
+
+FILTERED = """
+server { listen 127.0.0.1:{port}%s; if ($http_user_agent ~* "dyno|wrk") { return 444; } return 200 ok; }
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--http2",)])
+def test_a_server_that_drops_clients_by_their_name_is_told_as_a_possibility(
+    options: tuple[str, ...], home: Home, tmp_path: Path
+) -> None:
+    named = (*options, "-H", "Host: site.test")
+    with nginx(tmp_path, FILTERED % (" http2" if options else "")) as port:
+        url = f"http://127.0.0.1:{port}/"
+        assert "try -H 'User-Agent: Mozilla/5.0'" in " ".join(told(home, url, *named).split())
+        allowed = home.here("load", url, *named, "-H", "User-Agent: Mozilla/5.0", *SHORT)
+        assert allowed.returncode == 0, allowed.stderr

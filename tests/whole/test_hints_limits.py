@@ -23,6 +23,16 @@ frontend web
 backend documents
   server one 127.0.0.1:%d
 """
+EACH_ADDRESS = """
+frontend web
+  bind 127.0.0.1:{port}
+  stick-table type ip size 1k expire 1h store conn_cnt
+  tcp-request connection track-sc0 src
+  tcp-request connection %s if { sc0_conn_cnt gt 20 }
+  default_backend documents
+backend documents
+  server one 127.0.0.1:%d
+"""
 STREAMS = """
 name = "four"
 title = "Four clients"
@@ -95,3 +105,21 @@ def test_clients_that_wait_for_a_place_in_a_proxy_have_the_probable_limit(home: 
         shown = " ".join(done.stdout.split())
         assert "with 6 clients, 4 of them without a completed request." in shown
         assert "probably serves no more than 2 connections at once" in shown
+
+
+@pytest.mark.parametrize("refusal", ["reject", "silent-drop"])
+def test_an_address_that_is_shut_out_once_the_load_begins_has_the_probable_limit(
+    refusal: str, home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "index.html").write_text("hello")
+    with (
+        nginx(tmp_path, "server { listen 127.0.0.1:{port}; root .; }") as behind,
+        haproxy(tmp_path, EACH_ADDRESS % (refusal, behind)) as port,
+    ):
+        # The limit is reached in the ramp, so that nothing succeeds in the window.
+        limited = ("--no-keep-alive", "--clients", "4", "--ramp", "1s", "--length", "3s", "--timeout", "2s")
+        done = home.here("load", f"http://127.0.0.1:{port}/", *limited)
+    assert done.returncode == 1 and "FAILED" in done.stderr, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "may limit the connections of one address" in said and "HAProxy: stick-table" in said
+    assert "PROXY protocol" not in said and "hosts that it does not know" not in said

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,61 @@ def test_cookies_and_headers_from_the_environment_are_sent_and_the_latter_not_re
     assert b"lang=de" in kept and b"hidden-value" not in kept and b"hidden-value" not in done.stdout.encode()
 
 
+@contextmanager
+def noting(heads: list[list[str]]) -> Iterator[int]:
+    """Run a server that notes the lines of each request's head, and closes after its answer."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, suppress(OSError):
+                        if head := connection.recv(65536):
+                            heads.append(head.decode().split("\r\n\r\n")[0].split("\r\n"))
+                            connection.sendall(
+                                b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na"
+                            )
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (("-b", "a=1", "-b", "b=2"), {"Cookie: a=1; b=2"}),
+        (("-H", "Cookie: a=1", "--cookie", "b=2"), {"Cookie: a=1; b=2"}),
+        (("-H", "TE: trailers"), {"TE: trailers", "Connection: TE"}),
+        (("-H", "TE: trailers", "--no-keep-alive"), {"TE: trailers", "Connection: close, TE"}),
+    ],
+)
+def test_cookies_are_one_line_and_te_is_sent_as_a_field_of_the_connection(
+    options: tuple[str, ...], lines: set[str], home: Home
+) -> None:
+    heads: list[list[str]] = []
+    with noting(heads) as port:
+        done = home.here("load", f"127.0.0.1:{port}/", "--clients", "1", "-n", "2", *options)
+    assert done.returncode == 0, done.stderr
+    asked = [head for head in heads if any("Cookie" in line or "TE:" in line for line in head)]
+    assert asked
+    for head in asked:
+        found = [line for line in head if line.startswith(("Cookie", "TE", "Connection"))]
+        assert set(found) == lines and len(found) == len(lines)
+
+
+def test_the_users_rate_is_the_limit_even_if_a_window_has_two_requests(home: Home, tmp_path: Path) -> None:
+    with nginx(tmp_path, HELLO) as port:
+        done = home.here("load", f"127.0.0.1:{port}/", "--max-rate", "1", "--clients", "2", "--length", "3s")
+    assert done.returncode == 0, done.stderr
+    assert "What limits the speed: the plan's rate." in done.stdout
+
+
 def test_a_header_that_looks_secret_is_refused_with_the_option_to_use(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +148,12 @@ def test_a_header_that_looks_secret_is_refused_with_the_option_to_use(
     for variable, words in (("NOT_SET", "is not set"), ("WRONG", "does not contain a header")):
         done = home.here("load", "127.0.0.1:9/", "--header-from-env", variable)
         assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
+def test_the_name_of_a_header_in_place_of_a_variable_is_told(home: Home) -> None:
+    for option in ("--header-from-env", "--auth-variable"):
+        done = home.here("load", "127.0.0.1:9/", option, "X-Api-Key")
+        assert done.returncode == 2 and "must be the name of an environment variable" in done.stderr
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])

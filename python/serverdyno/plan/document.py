@@ -186,7 +186,7 @@ def _unknown_key(path: KeyPath, model: type[BaseModel]) -> str:
     if not difflib.get_close_matches(key, known, n=1, cutoff=_NEARLY_EQUAL):
         if (home := _home(key, model)) is not None:
             return f"; it belongs in {home}"
-        if path[:-1] == ("servers", path[1]):
+        if path[0] == "servers" and len(path) == len(("servers", 0, key)):
             return f". A setting of the server belongs in settings = {{ {key} = ... }}. Known: {', '.join(known)}"
     return _suggestion(key, known)
 
