@@ -16,8 +16,8 @@ SHORT = ("--clients", "2", "--length", "0.5s")
 BODY_BYTES = 5_000_000
 # Without lingering, nginx closes at once, which resets the connection while the client still sends.
 REFUSES = """
-{certificate} server {{ listen 127.0.0.1:{{port}}{ssl}; lingering_close off; client_max_body_size 1m;
-  location /large {{ root .; }} location /secret {{ return 401; }} location /silent {{ return 444; }} }}
+{certificate} server {{ listen 127.0.0.1:{{port}}{ssl}; lingering_close off; client_max_body_size 0;
+  location /large {{ client_max_body_size 1m; root .; }} location /secret {{ return 401; }} location /silent {{ return 444; }} }}
 """
 
 

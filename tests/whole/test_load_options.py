@@ -84,9 +84,10 @@ def test_cookies_and_headers_from_the_environment_are_sent_and_the_latter_not_re
 
 
 @contextmanager
-def noting(heads: list[list[str]]) -> Iterator[int]:
+def noting(heads: list[list[str]], address: str = "127.0.0.1") -> Iterator[int]:
     """Run a server that notes the lines of each request's head, and closes after its answer."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as listening:
 
         def serve() -> None:
             with suppress(OSError):
@@ -260,6 +261,18 @@ def test_each_address_of_a_name_has_a_row_of_its_own(
     assert "target-127.0.0.1" in done.stdout and "target-127.0.0.2" in done.stdout
     served = Counter(map(tuple, lines(tmp_path)))
     assert set(served) == {("127.0.0.1", "twice.test"), ("127.0.0.2", "twice.test")}
+
+
+@pytest.mark.parametrize("address", ["::1", "127.0.0.1"])
+def test_the_addresses_of_localhost_are_those_on_which_something_listens(
+    address: str, home: Home, tmp_path: Path
+) -> None:
+    with noting([], address) as port:
+        asked = ("--addresses", "all", "--into", tmp_path / "e")
+        done = home.here("load", f"http://localhost:{port}/", *asked, *SHORT)
+    assert done.returncode == 0, done.stderr
+    head = Experiment.open(tmp_path / "e").head
+    assert [each.settings["connect_to"] for each in head.configurations] == [address]
 
 
 def test_settings_of_load_are_settings_of_suites(tmp_path: Path) -> None:

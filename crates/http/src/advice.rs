@@ -215,8 +215,7 @@ const CONNECTION: &[Row] = &[
     ),
     (
         |case| matches!(case.fault, Fault::StreamReset | Fault::StreamRefused | Fault::GoingAway),
-        "The server ends this request without a complete answer: look at its log. Try curl, to see whether another \
-         client gets a complete answer.",
+        or_filtered!("The server ends this request without a complete answer: look at its log."),
     ),
     (
         |case| case.table == ENDED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import re
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from serverdyno import _native
 from serverdyno.errors import UserError
 from serverdyno.plan.document import parse_toml, read_text
 from serverdyno.plan.protocols.access import ANYBODY
@@ -22,6 +24,8 @@ from serverdyno.plan.url_list import read_url_list
 
 HTTP_PORT, HTTPS_PORT = 80, 443
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+LOOPBACKS = ("127.0.0.1", "::1")
+LISTENS_S = 5.0
 MOST_SOCKET_BYTES = 107
 _RESOLVE = re.compile(
     r"(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5}):(?P<address>\[[^\]]+\]|.+)", re.ASCII
@@ -118,7 +122,7 @@ class HttpOptions(Model):
 
     def each_address(self, url: str) -> list[str]:
         """Return each address of the URL's host, or none if only one is to be loaded. Raises UserError."""
-        return [] if self.addresses == "one" else addresses_of(url)
+        return [] if self.addresses == "one" else _listening_here(url) or addresses_of(url)
 
     def _trust(self) -> dict[str, Any]:
         if self.insecure:
@@ -173,6 +177,25 @@ def _steps(file: Path) -> list[Any]:
             hint="See docs/sessions.md.",
         )
     return steps
+
+
+def _listening_here(url: str) -> list[str]:
+    """Return the loopback addresses on which something listens if the URL's host is a loopback name, else none.
+
+    The load tries both, whatever the system resolves such a name to.
+    """
+    parts = urlsplit(url)
+    host, found = parts.hostname or "", list[str]()
+    try:
+        port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
+    except ValueError:
+        return []  # reported for the URL
+    if _is_address(host) or not _native.names_loopback(host):
+        return []
+    for address in LOOPBACKS:
+        with contextlib.suppress(OSError), socket.create_connection((address, port), LISTENS_S):
+            found.append(address)
+    return found
 
 
 def addresses_of(url: str) -> list[str]:
