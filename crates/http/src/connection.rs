@@ -15,8 +15,8 @@ use std::rc::Rc;
 /// arrives as fast as it is read would block all other clients of the loop and their deadlines.
 const RECEIVES_IN_A_TURN: u32 = 16;
 
-/// Maximum number of bytes of a request that are sent at once. If the server refuses the request before it has read
-/// the rest, its answer can be read, and the number of sent bytes is known.
+/// Maximum number of bytes of a request that are sent at once, or while the connection is established. If the server
+/// refuses a larger request before it has read all of it, its answer can be read, and the number of sent bytes is known.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Minimum idle time after which a close by the server counts as its keep-alive timeout. Servers set this
@@ -219,7 +219,6 @@ impl<T: Transport> Connection<T> {
         body: &mut impl Body,
         cost: &mut Exchange,
     ) -> Result<Head, Failure> {
-        let rest;
         let (mut stream, unsent) = match self.stream.take() {
             Some(stream) => {
                 self.reader.await_next();
@@ -229,11 +228,6 @@ impl<T: Transport> Connection<T> {
                 self.reader.reset();
                 let (first, unsent): (&[u8], &[&[u8]]) = match request {
                     [whole] if whole.len() <= PIECE_BYTES => (whole, &[]),
-                    [whole] => {
-                        let (first, after) = whole.split_at(PIECE_BYTES);
-                        rest = [after];
-                        (first, &rest)
-                    }
                     parts => (&[], parts),
                 };
                 let opened = self.transport.open(first).await?;
