@@ -45,6 +45,8 @@ def refusing(answer: bytes, certified: Path | None = None) -> Iterator[int]:
         with suppress(OSError):
             while True:
                 plain, _ = listening.accept()
+                # Without it, the server's kernel may drop the answer, which waits for an acknowledgement, at the close.
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 with plain, suppress(OSError):
                     connection = plain if context is None else context.wrap_socket(plain, server_side=True)
                     with connection:
