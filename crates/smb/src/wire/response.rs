@@ -118,13 +118,15 @@ pub struct Created {
 /// The response is malformed, or grants a lease that was not requested.
 pub fn parse_create(message: &[u8], key: Option<u128>) -> Parsed<Created> {
     parse_structure(message, 89)?;
-    let level = u8_at(message, BODY + 2)?;
     let attributes = u32_at(message, BODY + 56)?;
     let contexts = create_contexts(message)?;
-    let lease_state = match (level, key) {
-        (oplock::LEASE, Some(key)) => lease_state(message, contexts, key)?,
+    let (level, lease_state) = match (u8_at(message, BODY + 2)?, key) {
+        // Samba's `fake oplocks` sends no context. Without its state, nothing was granted.
+        (oplock::LEASE, Some(key)) => {
+            lease_state(message, contexts, key)?.map_or((oplock::NONE, 0), |state| (oplock::LEASE, state))
+        }
         (oplock::LEASE, None) => return Err(Malformed::at(Field::OplockLevel, BODY + 2)),
-        _ => 0,
+        (level, _) => (level, 0),
     };
     Ok(Created {
         file: FileId(array(message, BODY + 64)?),
@@ -158,14 +160,15 @@ fn create_contexts(message: &[u8]) -> Parsed<Range<usize>> {
     range(message, offset, length, BODY + 88, wrong)
 }
 
-/// Returns the state of the lease `key` from the create contexts of a message.
-fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<u32> {
-    let missing = Malformed::at(Field::NextContext, contexts.start);
-    let data = context(message, contexts, *b"RqLs")?.ok_or(missing)?;
+/// Returns the state of the lease `key` from the create contexts of a message; None if no context has a lease.
+fn lease_state(message: &[u8], contexts: Range<usize>, key: u128) -> Parsed<Option<u32>> {
+    let Some(data) = context(message, contexts, *b"RqLs")? else {
+        return Ok(None);
+    };
     let (start, data) = (data.start, &message[data]);
     let in_data = |wrong: Malformed| wrong.behind(start);
     if u128::from_le_bytes(array(data, 0).map_err(in_data)?) == key {
-        u32_at(data, 16).map_err(in_data)
+        u32_at(data, 16).map_err(in_data).map(Some)
     } else {
         Err(Malformed::at(Field::LeaseKey, start))
     }
