@@ -219,7 +219,7 @@ def test_a_place_that_is_none_is_told_and_nothing_is_made(home: Home, place: str
     [
         (("--user", "", "-d", SHARE), "--user is empty"),
         (("--user", "me", "-d", "/tmp"), "--user is only for URLs that begin with smb://"),
-        (("-c", "1,2", "-d", "/tmp"), "--clients: must be a single number"),
+        (("-c", "1-16", "-d", "/tmp"), "--clients: must be a whole number"),
         (("-s", "1500k", "-d", "/tmp"), "-s 1500k: not a whole number of MiB: 1,500 KiB are 1.465 MiB"),
         (("-s", "512k", "-d", "/tmp"), "Use -s 1."),
         (("-s", "1.5g", "-d", "/tmp"), "must be a whole number of MB, or end with K, M or G"),

@@ -7,7 +7,6 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,11 +73,19 @@ def register(app: typer.Typer) -> None:
 
 
 def _fields() -> Mapping[str, FieldInfo]:
-    from serverdyno.plan.model import Suite  # noqa: PLC0415
-    from serverdyno.plan.protocols.bonnie import BonnieSettings  # noqa: PLC0415
+    from pydantic import Field  # noqa: PLC0415
 
-    clients = copy(Suite.model_fields["clients"])
-    clients.description = "Number of clients that begin each phase together, each with its own file."
+    from serverdyno.plan.model import MAX_CLIENTS, Suite  # noqa: PLC0415
+    from serverdyno.plan.protocols.bonnie import BonnieSettings  # noqa: PLC0415
+    from serverdyno.plan.protocols.options import Option, option_of  # noqa: PLC0415
+
+    clients: FieldInfo = Field(
+        ge=1,
+        le=MAX_CLIENTS,
+        description="Number of clients that begin each phase together, each with its own file.",
+    )
+    clients.annotation = int
+    clients.metadata.append(Option(option_of("clients", Suite.model_fields["clients"]).names))
     of_suite = {"clients": clients}
     return BonnieSettings.model_fields | of_suite | one_liner.fields_of_plans()
 
@@ -114,7 +121,11 @@ def bonnie(
     values = one_liner.read(given, _fields(), "dyno bonnie")
     own = {name: values.pop(name) for name in BonnieSettings.model_fields if name in values}
     suite = suites.load(BONNIE).with_settings(FILES, FilesSettings(bonnie=BonnieSettings(**own)))
-    changed = {"clients": values.pop("clients", suite.clients), "length_s": hours * 3600, "certainty": {}}
+    changed = {
+        "clients": [values.pop("clients", suite.clients[0])],
+        "length_s": hours * 3600,
+        "certainty": {},
+    }
     place = one_liner.Place(directory, server, settings or (), user, authentication)
     records, url, suite = one_liner.run(suite.model_copy(update=changed), place, values, into, command=BONNIE)
     wanted, clients = suite.settings(FILES).bonnie, suite.clients[0]

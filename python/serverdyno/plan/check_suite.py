@@ -113,13 +113,10 @@ def _step_problems(suite: Suite) -> list[Problem]:
         for key in OF_LEVELS_IN_TIME
         if getattr(suite, key) != Suite.model_fields[key].default
     ]
-    if len(suite.clients) != 1 or (suite.workload == "scenario" and suite.clients != [1]):
-        found.append(
-            Problem(
-                ("clients",),
-                "must be a single number; for a scenario it must be 1, because the steps define their own clients",
-            )
-        )
+    if suite.workload == "scenario" and suite.clients != [1]:
+        found.append(Problem(("clients",), "must be 1, because the steps define their own clients"))
+    elif len(suite.clients) != 1:
+        found.append(Problem(("clients",), "must be a single number"))
     if (most := max(level.clients for level in levels(suite))) > MOST_SESSIONS:
         message = f"a level would have {most:,} sessions, each with a thread; the limit is {MOST_SESSIONS:,}"
         found.append(Problem(("clients",), message))
