@@ -283,6 +283,7 @@ class ShareLook(TypedDict):
     recycle_bin: str | None  # directory to which the server may move deleted files
     recycled_entries: int  # number of entries in the recycle bin
     why: str | None  # why the share can't be used
+    fault: str | None  # kind of the failure in that case
     advice: str | None  # remedy in that case
 
 class LeftOver(TypedDict):

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def test_what_is_no_place_for_it_is_refused_in_words(home: Home, at: str) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--clients", "1,2"), "clients: must be a single number"),
+        (("--clients", "1,2"), "--clients: must be a whole number"),
         (("--clients", "64", "--seekers", "64"), "clients: a level would have 4,096 sessions"),
         (("--seekers", "65", "-s", "0"), "-s: must be at least 1"),
         (("--server", "samba"), "--server samba can't be used together"),
@@ -359,10 +360,40 @@ def test_a_server_that_hangs_is_reported_after_the_timeout(protocol: str) -> Non
         version = "3" if protocol == "nfs3" else "4.1"
         to = bench_nfs_target(f"nfs://127.0.0.1:{server.port}/volume1?vers={version}&{ports}")
     try:
-        with pytest.raises(_native.AnswerError, match="the response did not end in time"):
+        with pytest.raises(_native.AnswerError, match="the response did not end in time") as caught:
             carried_out(to, 2 * MIB, most_s=86400.0, timeout_s=0.5)
+        assert "sleeping disk" in caught.value.args[3]
     finally:
         server.stop()
+
+
+def has_written(counts: Path) -> bool:
+    """Return whether a reference server has had a WRITE, according to its counts."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(counts))
+        with connection.makefile() as text:
+            return any("WRITE" in name and count for name, count in json.loads(text.read()).items())
+
+
+def test_a_server_that_hangs_in_a_phase_is_not_taken_for_one_that_sleeps(home: Home) -> None:
+    counts = home.temporary / "counts"
+    with (
+        home.started("reference", "nfs", "--port", "0", "--counts", counts) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert server.stdout is not None
+        port = json.loads(server.stdout.readline())["port"]
+        to = bench_nfs_target(f"nfs://127.0.0.1:{port}/volume1?vers=3&nfsport={port}&mountport={port}")
+        job = pool.submit(carried_out, to, 2000 * MIB, timeout_s=2.0)
+        try:
+            wait_until(lambda: has_written(counts), server)
+        finally:
+            server.send_signal(signal.SIGSTOP)
+        with pytest.raises(_native.AnswerError, match="the response did not end in time") as caught:
+            job.result(timeout=PATIENCE_S)
+        advice = caught.value.args[3]
+        assert "answered before" in advice and "sleeping disk" not in advice
+        server.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
@@ -370,20 +401,13 @@ def test_a_signal_ends_it_although_the_server_hangs_and_what_is_left_is_named(
     home: Home, version: str
 ) -> None:
     counts = home.temporary / f"counts-{version}"
-
-    def has_written() -> bool:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(counts))
-            with connection.makefile() as text:
-                return any("WRITE" in name and count for name, count in json.loads(text.read()).items())
-
     with home.started("reference", "nfs", "--port", "0", "--counts", counts) as server:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
         url = f"nfs://127.0.0.1:{port}/volume1?vers={version}&nfsport={port}&mountport={port}"
         with home.started("bonnie", "-d", url, "-s", "2000", "--seeks", "1") as tool:
             # The line of a phase is printed before its file is created.
-            wait_until(has_written, tool)
+            wait_until(lambda: has_written(counts), tool)
             server.send_signal(signal.SIGSTOP)
             tool.send_signal(signal.SIGTERM)
             said = tool.communicate(timeout=PATIENCE_S)[1]

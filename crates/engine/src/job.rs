@@ -52,6 +52,7 @@ pub struct JobControl {
     /// Number of the first closed gate.
     closed_from: AtomicU64,
     begins_ns: AtomicU64,
+    has_begun: AtomicBool,
     stage: Mutex<JobStage>,
     changed: Condvar,
 }
@@ -123,6 +124,9 @@ impl JobControl {
 
     /// Records that all clients of this process have reached a gate.
     pub(crate) fn reach(&self, gate: u64, kind: GateKind) {
+        if kind == GateKind::Begin {
+            self.has_begun.store(true, Ordering::Relaxed);
+        }
         if !self.is_led {
             return self.open(gate, monotonic_ns());
         }
@@ -131,6 +135,11 @@ impl JobControl {
             (stage.gate, stage.kind) = (Some(gate), Some(kind));
         }
         self.changed.notify_all();
+    }
+
+    /// Returns whether all clients of this process have logged on, so that the server has answered.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_open(&self, gate: u64) -> bool {

@@ -12,9 +12,9 @@ use crate::problems::Problems;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
 use dyno_http::Answer;
-use dyno_measure::Failure;
+use dyno_measure::{Detail, Failure, Fault};
 use dyno_net::tls::Identity;
-use dyno_net::{BeforeLoad, TargetError};
+use dyno_net::{BeforeLoad, TargetError, SILENT_LATER};
 use dyno_workload::LoadFile;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -86,6 +86,8 @@ pub struct Look {
     pub recycled_entries: u32,
     /// Why the share cannot be used. None: it can.
     pub why: Option<String>,
+    /// Name of the fault in that case.
+    pub fault: Option<&'static str>,
     pub advice: Option<String>,
 }
 
@@ -138,8 +140,9 @@ pub trait Target: Send + Sync + Debug {
         None
     }
 
-    /// Returns a hint for a failure of a job, or of a connection without load.
-    fn advice_on(&self, _failure: &Failure) -> Option<&'static str> {
+    /// Returns a hint for a failure of a job, or of a connection without load. `has_answered`: whether the server answered
+    /// before.
+    fn advice_on(&self, _failure: &Failure, _has_answered: bool) -> Option<&'static str> {
         None
     }
 
@@ -208,4 +211,11 @@ pub(crate) trait Work: Send + Sync + Debug {
     fn remove_workspaces(&self, _most_ns: u64) -> Option<Removal> {
         None
     }
+}
+
+/// Returns the hint for a server that no longer answers, if it did before.
+pub(crate) fn later_silence(failure: &Failure, has_answered: bool) -> Option<&'static str> {
+    // A detail, such as NFS's grace period, names the cause.
+    let is_silent = failure.fault == Fault::ResponseTimeout && failure.detail == Detail::None;
+    (is_silent && has_answered).then_some(SILENT_LATER)
 }

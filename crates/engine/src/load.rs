@@ -10,7 +10,7 @@ use crate::stall::StallWatch;
 use crate::start::Start;
 use crate::tally::LevelTally;
 use dyno_measure::{monotonic_ns, thread_cpu, Failure, Fault, NS_PER_S};
-use dyno_net::{pin_to, run_delay_ns, wake_on_time, LocalPorts};
+use dyno_net::{pin_to, run_delay_ns, wake_on_time, LocalPorts, NO_FILES};
 use merge::Merge;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use serde::Serialize;
@@ -251,7 +251,7 @@ fn advice_on_limits(failure: &Failure) -> Option<String> {
                  (--fleet). A closed connection keeps its port for a minute (TIME_WAIT)."
             ))
         }
-        Fault::NoFiles => Some("Raise the limit of open files (ulimit -n), or use fewer clients.".to_owned()),
+        Fault::NoFiles => Some(NO_FILES.to_owned()),
         _ => None,
     }
 }

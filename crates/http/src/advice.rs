@@ -10,7 +10,7 @@ use crate::failures::{BODILESS, CHUNKED, SILENCE};
 use crate::h2::{error_code, ENDED};
 use crate::head::{is_redirect, status_of, Redirect, UNSUPPORTED_CODING};
 use dyno_measure::{Detail, Failure, Fault};
-use dyno_net::NO_CONNECTION;
+use dyno_net::{NO_CONNECTION, NO_FILES};
 use rustix::io::Errno;
 
 /// A failure, reduced to what the table distinguishes.
@@ -251,6 +251,7 @@ const CONNECTION: &[Row] = &[
         |case| case.fault == Fault::ConnectTimeout,
         NO_CONNECTION,
     ),
+    (|case| case.fault == Fault::NoFiles, NO_FILES),
     (
         |case| case.fault == Fault::Unreachable,
         "The host does not answer: check the address, and that no firewall blocks the connection.",

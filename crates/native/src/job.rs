@@ -91,7 +91,8 @@ impl Job {
                 Ok(PyBytes::new(py, &bytes))
             }
             Some(Err(JobFailure { step, failure })) => {
-                let (fault, advice) = (failure.fault, self.target.advice_on(failure));
+                let fault = failure.fault;
+                let advice = self.target.advice_on(failure, self.control.has_begun());
                 let words = (
                     fault.name(),
                     fault.side().name(),

@@ -56,7 +56,7 @@ pub fn http_connect(py: Python<'_>, target: &Target, timeout_s: f64) -> PyResult
     let connected = in_slices(py, move || {
         target.connect(monotonic_ns().saturating_add(nanoseconds(timeout)))
     })?;
-    connected.map_err(|failure| answer_error(&failure, advising.advice_on(&failure)))
+    connected.map_err(|failure| answer_error(&failure, advising.advice_on(&failure, false)))
 }
 
 /// Returns the NEGOTIATE response of the SMB server at an address.

@@ -29,6 +29,6 @@ pub use socket::datagrams::{Datagrams, MOST_DATAGRAM_BYTES};
 pub use socket::{Dialer, Idle, Listener, Peer, Preamble, Socket};
 pub use target::{
     consent_document, is_loopback, is_plain_host, name_and_port, names_loopback, resolve, unescaped,
-    BeforeLoad, Consent, Document, Namespace, TargetError, NO_CONNECTION,
+    BeforeLoad, Consent, Document, Namespace, TargetError, NO_CONNECTION, NO_FILES, SILENT_LATER,
 };
 pub use thread::{pin_to, run_delay_ns, wake_on_time};

@@ -7,7 +7,7 @@ use crate::wire::Transport;
 use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
-use dyno_net::NO_CONNECTION;
+use dyno_net::{NO_CONNECTION, NO_FILES};
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
 #[must_use]
@@ -43,6 +43,7 @@ const LOW_PORT: &str =
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
+    Row::failed(Fault::NoFiles, &[], NO_FILES),
     Row::failed(Fault::ConnectionRefused, &[], "Nothing listens on one of the ports (nfsport, mountport): start the server, or correct the ports. A server that only speaks NFSv4 has no mountport: measure it with ?vers=4.1.").when(by_version_3_over_tcp),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual port is 2049.").when(by_version_4),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual port is 2049. UDP (proto=udp) is often disabled."),
@@ -109,6 +110,7 @@ mod tests {
             assert!(of(refusal.failure(None)).is_some_and(|text| text.ends_with('.')));
         }
         for fault in [
+            Fault::NoFiles,
             Fault::ConnectionRefused,
             Fault::Unreachable,
             Fault::ResponseTimeout,

@@ -10,7 +10,7 @@ use crate::session::{Encryption, Options};
 use crate::Refusal;
 use dyno_files::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
-use dyno_net::NO_CONNECTION;
+use dyno_net::{NO_CONNECTION, NO_FILES};
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
 #[must_use]
@@ -67,6 +67,7 @@ const KEPT_OUT: &str =
 
 #[rustfmt::skip]
 const HINTS: &[Row] = &[
+    Row::failed(Fault::NoFiles, &[], NO_FILES),
     Row::failed(Fault::ConnectionRefused, &[], "Start the server, or check the port: nothing listens there. The usual port is 445."),
     Row::failed(
         Fault::ConnectTimeout,
@@ -169,6 +170,7 @@ mod tests {
             }
         }
         for fault in [
+            Fault::NoFiles,
             Fault::ConnectionRefused,
             Fault::Unreachable,
             Fault::ResponseTimeout,

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,15 @@ import pytest
 from serverdyno.servers.proof import free_port
 from support.dyno_process import DYNO, PATIENCE_S, Home, wait_until
 from support.file_server import needs_root
+from support.reference_servers import start_nfs, start_smb
 from support.users_web import nginx
 
 NOBODY = 65534
 
 
-def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> str:
+def bonnie(
+    home: Home, place: str | Path, *before: str, size_mib: int = 4, options: Sequence[str] = ()
+) -> str:
     """Return the error of Bonnie in a place where it cannot work; `before` is a command that runs it."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)  # for the user of `before`
@@ -34,6 +37,7 @@ def bonnie(home: Home, place: str | Path, *before: str, size_mib: int = 4) -> st
                 "10",
                 "-d",
                 str(place),
+                *options,
                 "--into",
                 f"{folder}/e",
             ],
@@ -75,6 +79,25 @@ def test_a_limit_of_this_process_is_told(home: Home, tmp_path: Path) -> None:
     said = bonnie(home, tmp_path, "prlimit", "--fsize=1048576")
     assert "raise the limit (ulimit -f)" in said
     assert "the file system refused a call: File too large" in said and "the server" not in said
+
+
+@pytest.mark.parametrize("protocol", ["smb", "nfs", "file"])
+def test_too_few_file_descriptors_are_told_of_every_kind_of_place(
+    home: Home, tmp_path: Path, protocol: str
+) -> None:
+    before = ("prlimit", "--nofile=40:40")
+    options = ("-c", "16")
+    if protocol == "file":
+        said = bonnie(home, tmp_path, *before, options=options)
+    else:
+        server = start_smb() if protocol == "smb" else start_nfs()
+        ports = f"?nfsport={server.port}&mountport={server.port}" if protocol == "nfs" else ""
+        host = f"127.0.0.1:{server.port}" if protocol == "smb" else "127.0.0.1"
+        try:
+            said = bonnie(home, f"{protocol}://{host}/volume1{ports}", *before, options=options)
+        finally:
+            server.stop()
+    assert "ran out of file descriptors" in said and "ulimit -n" in said, said
 
 
 def test_a_directory_that_is_removed_during_the_load_is_told(home: Home, tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ fn told<S: Sessions>(sessions: &S, share: &str, answer: Result<Answer, Failure>)
         recycle_bin: answer.recycle_bin.map(|(name, _)| name.to_owned()),
         recycled_entries: answer.recycle_bin.map_or(0, |(_, entries)| entries),
         why: failure.map(|failure| failure.to_string()),
+        fault: failure.map(|failure| failure.fault.name()),
         advice: failure
             .and_then(|failure| sessions.advice(&failure))
             .map(str::to_owned),

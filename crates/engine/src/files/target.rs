@@ -8,7 +8,7 @@ use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
 use crate::job::{FileJob, FileTask, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
-use crate::kind::{Look, Material, Sections, Target, Work};
+use crate::kind::{later_silence, Look, Material, Sections, Target, Work};
 use crate::level::Level;
 use crate::problems::Problems;
 use dyno_measure::Failure;
@@ -81,8 +81,10 @@ impl<S: Sessions + Clone> Target for S {
         })
     }
 
-    fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
-        advice_on_size(failure).or_else(|| self.advice(failure))
+    fn advice_on(&self, failure: &Failure, has_answered: bool) -> Option<&'static str> {
+        advice_on_size(failure)
+            .or_else(|| later_silence(failure, has_answered))
+            .or_else(|| self.advice(failure))
     }
 
     /// Parses the document's sections on the work and prepares the clients.

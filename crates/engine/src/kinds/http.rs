@@ -321,7 +321,7 @@ impl Target for HttpTarget {
         self.target.connect(deadline_ns)
     }
 
-    fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
+    fn advice_on(&self, failure: &Failure, _has_answered: bool) -> Option<&'static str> {
         dyno_http::advice(failure, &self.target.circumstances(None, false))
     }
 

@@ -1,6 +1,6 @@
 //! S3 as a kind of work: document sections and target. `objects/` performs it.
 
-use crate::kind::{Look, Material, OpenError, Secrets, Sections, Target, Work};
+use crate::kind::{later_silence, Look, Material, OpenError, Secrets, Sections, Target, Work};
 use crate::level::Level;
 use crate::objects::{ObjectsClientOptions, ObjectsWork, SharedObjectsWork};
 use crate::problems::Problems;
@@ -237,14 +237,15 @@ impl Target for ObjectsTarget {
             recycle_bin: None,
             recycled_entries: 0,
             why: failure.map(Failure::to_string),
+            fault: failure.map(|failure| failure.fault.name()),
             advice: failure
                 .and_then(|failure| self.0.advice(failure))
                 .map(str::to_owned),
         }]
     }
 
-    fn advice_on(&self, failure: &Failure) -> Option<&'static str> {
-        self.0.advice(failure)
+    fn advice_on(&self, failure: &Failure, has_answered: bool) -> Option<&'static str> {
+        later_silence(failure, has_answered).or_else(|| self.0.advice(failure))
     }
 
     fn prepare(

@@ -11,7 +11,7 @@ mod removal;
 mod transfer;
 
 use crate::engine_thread::{EngineThread, FirstAnswer};
-use crate::kind::Work;
+use crate::kind::{later_silence, Work};
 use crate::level::Level;
 use crate::removal::Removal;
 use crate::workspaces::Workspaces;
@@ -173,8 +173,11 @@ impl Work for SharedObjectsWork {
         }
     }
 
-    fn advice(&self, failure: &Failure, _first: &FirstAnswer) -> Option<String> {
-        self.0.target.advice(failure).map(str::to_owned)
+    fn advice(&self, failure: &Failure, first: &FirstAnswer) -> Option<String> {
+        let advice = later_silence(failure, first.others_succeed.get());
+        advice
+            .or_else(|| self.0.target.advice(failure))
+            .map(str::to_owned)
     }
 
     fn workspace_bytes(&self) -> Option<u64> {

@@ -3,6 +3,7 @@
 use crate::posix::DirectoryTarget;
 use crate::{Hint, WRONG_CONTENT};
 use dyno_measure::{Failure, Fault};
+use dyno_net::NO_FILES;
 use rustix::io::Errno;
 
 /// Returns a suggested remedy for a failure, or None if there is nothing to add to its message.
@@ -45,5 +46,5 @@ const HINTS: &[Row] = &[
     Row::failed(Fault::NoSpace, QUOTA, "The quota is used up: raise it, or use a smaller size."),
     Row::failed(Fault::NoSpace, &[], "The inodes are used up (df -i), so no more files can be created: remove files, or use fewer (--scale).").when(DirectoryTarget::has_no_inodes),
     Row::failed(Fault::NoSpace, &[], "The file system is full: free some space, or use a smaller size."),
-    Row::failed(Fault::NoFiles, &[], "Raise the limit of open files (ulimit -n), or use fewer clients."),
+    Row::failed(Fault::NoFiles, &[], NO_FILES),
 ];

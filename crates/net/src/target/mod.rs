@@ -16,6 +16,14 @@ pub use namespace::Namespace;
 use dyno_measure::Failure;
 use std::io;
 
+/// Hint for this process's limit of file descriptors.
+pub const NO_FILES: &str = "Raise the limit of open files (ulimit -n), or use fewer clients.";
+
+/// Hint for a server that answered before, and then gave no answer in time.
+pub const SILENT_LATER: &str =
+    "The server answered before, and then gave no answer in time: it may be overloaded, hang or have been stopped. Look at \
+     its log.";
+
 /// Hint for a connection that was not established in time.
 pub const NO_CONNECTION: &str =
     "Check the address, and that no firewall blocks the connection. If the server runs on this machine, it hangs, or \
