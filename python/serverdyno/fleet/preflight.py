@@ -98,14 +98,14 @@ def preflight(setup: LoadSetup, level: Level, *, again: bool = False) -> Preflig
     length_s = setup.suite.timeout_s + 1 if operations == 1 else PREFLIGHT_S
     # Respect the rate limit, because the server was queried just before this check. The pause at the end precedes the
     # load.
-    _pause(calm.bounds, 0)
+    pause(calm.bounds, 0)
     results = [_attempt(calm, level, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
         _refuse_at_once(setup, results, again=again)
-        _pause(calm.bounds, PAUSE_S)
-        if operations == 1:
+        pause(calm.bounds, PAUSE_S)
+        if operations == 1 or any(error.fault == "slow_down" for error in results[-1].errors):
             # A server may refuse only the first request of each connection. So the further requests share one
-            # connection, as in the load.
+            # connection, as in the load. A server that limits the rate would refuse most of another quick attempt.
             results.append(_attempt(_paced(calm), level, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))
             break
         results.append(_attempt(calm, level, operations, length_s, seed=len(results)))
@@ -124,7 +124,7 @@ def preflight(setup: LoadSetup, level: Level, *, again: bool = False) -> Preflig
             notes.append(BODILESS)
         else:
             warning = f"{setup.target.url}: the answer is empty", EMPTY_HINT
-    _pause(calm.bounds, 0)
+    pause(calm.bounds, 0)
     return Preflight(results, claims[0] if claims else None, warning, notes)
 
 
@@ -168,7 +168,8 @@ def _calm(setup: LoadSetup, level: Level) -> LoadSetup:
     return replace(setup, suite=suite, bounds=bounds)
 
 
-def _pause(bounds: Bounds | None, least_s: float) -> None:
+def pause(bounds: Bounds | None, least_s: float) -> None:
+    """Wait until another attempt is due: after `least_s`, or after one request at the rate limit."""
     until = time.monotonic() + max(least_s, 1 / bounds.max_rate_per_s if bounds else 0)
     while (left_s := until - time.monotonic()) > 0:
         waiting.look()
@@ -249,7 +250,7 @@ def _failing_path(
     work = setup.suite.work
     for path, settings in work.paths_of_check(setup.suite.settings(work)).items():
         if calm.bounds:
-            _pause(calm.bounds, PAUSE_S)
+            pause(calm.bounds, PAUSE_S)
         alone = replace(calm, suite=calm.suite.with_settings(work, settings))
         for error in _attempt(alone, level, 1, length_s).errors:
             advice = PATH_HINT if error.fault == "error_status" else error.advice
@@ -267,7 +268,7 @@ def _is_empty(setup: LoadSetup, results: Sequence[Counted]) -> bool:
 
 def _has_no_body(calm: LoadSetup, level: Level, length_s: float) -> bool:
     """Request once more, and return whether the status is one whose answers have no body."""
-    _pause(calm.bounds, 0)
+    pause(calm.bounds, 0)
     http = calm.suite.settings(HTTP)
     request = (http.request or RequestSettings()).model_copy(update={"status": WITHOUT_BODY})
     suite = calm.suite.with_settings(HTTP, http.model_copy(update={"request": request}))

@@ -20,7 +20,7 @@ from serverdyno.errors import DynoError, GoneError, ServerError, UserError
 from serverdyno.fleet import local
 from serverdyno.fleet.document import NONCE_BITS
 from serverdyno.fleet.load_setup import LoadSetup
-from serverdyno.fleet.preflight import preflight
+from serverdyno.fleet.preflight import FINAL, MOST_ATTEMPTS, PAUSE_S, pause, preflight
 from serverdyno.plan import protocols
 from serverdyno.plan.model import Configuration, Level
 from serverdyno.plan.protocols.base import Protocol
@@ -139,9 +139,16 @@ def looked(setup: LoadSetup, levels: Sequence[Level], *, sessions: int = 0) -> l
     """Return the state of each share; empty for a web server.
 
     Raises ServerError if a share can't be used, lacks room for the largest of `levels`, or refuses that many concurrent
-    `sessions`. A server that does not report its free space is accepted.
+    `sessions`. A server that does not report its free space is accepted. Like `preflight`, asks again after a failure
+    that may be temporary.
     """
-    looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
+    for attempt in range(MOST_ATTEMPTS):
+        if attempt:
+            pause(setup.bounds, PAUSE_S)
+        looks = setup.target.look(secrets.randbits(NONCE_BITS), sessions=sessions)
+        faults = {look["fault"] for look in looks if look["fault"] is not None}
+        if not faults or faults & FINAL:
+            break
     if not looks:
         return []
     protocol = protocols.of(setup.target.protocol)
