@@ -420,6 +420,22 @@ warm = true
         assert part in told, told
 
 
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ('do = "mktree"\ntree = "t"', 'do: no action "mktree"; did you mean make-tree?'),
+        ('tree = "t"', "do is missing"),
+        ('do = "make-file"\nfile = "a/b"\nbytes = 1', "must be 1 to 100 of the characters"),
+        ('do = "make-file"\nfile = "a"\nbytes = "1M"', "must be a whole number, not '1M'"),
+    ],
+)
+def test_one_wrong_step_is_one_problem(step: str, expected: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        parsed(f"[[steps]]\n{step}\n")
+    [problem] = caught.value.problems
+    assert "steps[0]" in problem and expected in problem and "Tuple" not in problem, problem
+
+
 @pytest.mark.parametrize("name", [".hidden", "..", "-rf", "Größe", "a b", ""])
 def test_a_name_that_can_not_be_is_told_with_the_letters_that_it_may_have(name: str) -> None:
     text = f'[trees.t]\nfiles = [{{ name = "{name}", count = 1, bytes = 1 }}]\n[[steps]]\ndo = "list"\ntree = "t"\n'
@@ -444,6 +460,12 @@ def test_a_name_that_can_not_be_is_told_with_the_letters_that_it_may_have(name: 
 def test_what_can_not_be_is_refused_in_words(home: Home, arguments: list[str]) -> None:
     done = home.dyno("scenario", *arguments)
     assert done.returncode != 0 and "\nerror:" in f"\n{done.stderr}", done.stderr
+
+
+def test_a_name_that_is_no_scenario_is_told_with_the_scenarios_alone(home: Home) -> None:
+    said = " ".join(home.here("scenario", "nosuch").stderr.split())
+    assert 'no scenario "nosuch"' in said and "etesting-2002" in said and "netbench" not in said, said
+    assert "Use dyno bonnie." in home.here("scenario", "bonnie").stderr
 
 
 def test_local_files_of_a_scenario_that_was_killed_are_removed_when_the_next_one_starts(

@@ -218,7 +218,7 @@ def explain(error: Exception, words: Sequence[str]) -> None:
         raise UserError(message, hint=hints[0]) from error
 
 
-_NOT_FOUND = ("can't read ", "no suite ")
+_NOT_FOUND = ("can't read ", "no suite ", "no scenario ")
 _DASHES, _QUOTES = (
     "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d",
     "\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb",

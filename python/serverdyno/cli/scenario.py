@@ -133,19 +133,24 @@ def _suite(name_or_file: str, values: dict[str, Any], scheme: str | None) -> Sui
     """
     from serverdyno.errors import UserError  # noqa: PLC0415
     from serverdyno.plan import suites  # noqa: PLC0415
-    from serverdyno.plan.document import read_text  # noqa: PLC0415
+    from serverdyno.plan.document import read_text, unknown_name  # noqa: PLC0415
     from serverdyno.plan.load import SUITE_FILE  # noqa: PLC0415
+    from serverdyno.plan.protocols.bonnie import BONNIE  # noqa: PLC0415
     from serverdyno.plan.protocols.nfs import NFS  # noqa: PLC0415
     from serverdyno.plan.protocols.posix import POSIX  # noqa: PLC0415
     from serverdyno.plan.protocols.scenario import SCENARIO  # noqa: PLC0415
 
     if name_or_file.endswith(SUITE_FILE):
         suite = suites.parse(read_text(Path(name_or_file)), name_or_file)
-    else:
+    elif name_or_file in suites.names():
         suite = suites.load(name_or_file)
+    else:
+        known = [suite.name for suite in _shipped()]
+        raise UserError(unknown_name("scenario", name_or_file, known), hint="`dyno scenario` lists them.")
     if suite.workload != SCENARIO:
+        own = "Use dyno bonnie. " if suite.workload == BONNIE else ""
         raise UserError(
-            f"the suite {suite.name} has no steps", hint="`dyno scenario` lists the suites with steps."
+            f"the suite {suite.name} has no steps", hint=f"{own}`dyno scenario` lists the suites with steps."
         )
     if (not values.get("readdirplus", True) and scheme not in {None, "nfs"}) or (
         values.get("direct") and scheme != "file"

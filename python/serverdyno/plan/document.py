@@ -166,9 +166,18 @@ def check_model(model: type[M], data: object) -> tuple[M | None, list[Problem]]:
     try:
         return model.model_validate(data), []
     except ValidationError as error:
+        raised = error.errors(include_url=False)
         return None, [
-            Problem(found["loc"], explain(found, model)) for found in error.errors(include_url=False)
+            Problem(found["loc"], explain(found, model)) for found in raised if not _follows(found, raised)
         ]
+
+
+def _follows(error: ErrorDetails, raised: Sequence[ErrorDetails]) -> bool:
+    """Return whether a list is only too short because pydantic leaves out its invalid items."""
+    place = error["loc"]
+    return error["type"] == "too_short" and any(
+        len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in raised
+    )
 
 
 def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
@@ -177,6 +186,12 @@ def explain(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"unknown key{_unknown_key(error['loc'], model)}"
     if error["type"] == "missing":
         return "missing"
+    if error["type"] == "union_tag_invalid":
+        asked = {part: f"{found}".replace("'", "") for part, found in error["ctx"].items()}
+        known = asked["expected_tags"].split(", ")
+        return f"{asked['discriminator']}: {unknown_name('action', asked['tag'], known)}"
+    if error["type"] == "union_tag_not_found":
+        return f"{error['ctx']['discriminator']} is missing".replace("'", "")
     return wording.refusal(error) + _other_kind(error)
 
 
