@@ -48,6 +48,43 @@ def test_one_variable_without_the_other_is_refused_by_name(monkeypatch: pytest.M
         access_key()
 
 
+def test_an_empty_variable_is_as_good_as_none_and_named_if_there_is_no_other_key(
+    monkeypatch: pytest.MonkeyPatch, profiles: tuple[Path, Path]
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "")
+    with pytest.raises(UserError, match="set, but empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+        access_key()
+    profiles[0].write_text("[default]\naws_access_key_id = A\naws_secret_access_key = B\n")
+    assert access_key() == ("A", "B", None)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    with pytest.raises(UserError, match="AWS_ACCESS_KEY_ID is empty, but AWS_SECRET_ACCESS_KEY is set"):
+        access_key()
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("aws_access_key_id = A", "aws_secret_access_key is missing"),
+        (f"aws_secret_access_key = {SECRET}", "aws_access_key_id is missing"),
+        (
+            f"aws_access_key_id = A\naws_secret_access_key = {SECRET} # mine",
+            "aws_secret_access_key of the AWS",
+        ),
+        (f"aws_access_key_id = \u00e4\naws_secret_access_key = {SECRET}", "aws_access_key_id of the AWS"),
+    ],
+)
+def test_half_of_a_key_and_a_comment_after_a_value_are_named_without_the_value(
+    monkeypatch: pytest.MonkeyPatch, profiles: tuple[Path, Path], lines: str, expected: str
+) -> None:
+    profiles[0].write_text(f"[half]\n{lines}\n", encoding="utf-8")
+    monkeypatch.setenv("AWS_PROFILE", "half")
+    with pytest.raises(UserError, match=expected) as caught:
+        access_key()
+    told = f"{caught.value} {caught.value.hint}"
+    assert "'half'" in told and SECRET not in told
+
+
 def test_a_profile_may_stand_in_both_files_and_have_any_letter_in_its_secret(
     monkeypatch: pytest.MonkeyPatch, profiles: tuple[Path, Path]
 ) -> None:

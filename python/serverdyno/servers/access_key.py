@@ -22,28 +22,43 @@ CREDENTIALS_FILE, CONFIG_FILE = "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"
 OTHER_SOURCES = ("sso_session", "sso_start_url", "role_arn", "credential_process", "web_identity_token_file")
 """Profile keys which show that only the AWS CLI can get the access key."""
 
+ODD = r"[^\x20-\x7e]"
+"""A character that no part of an access key has."""
+AGAIN = "Copy it again from its source."
+
 
 def access_key() -> AccessKey | None:
     """Return the access key from the environment or the profile; None if there is none. Raises UserError."""
-    if ID in os.environ or SECRET in os.environ:
-        for name in (ID, SECRET):
-            if not os.environ.get(name):
-                other = ID if name == SECRET else SECRET
-                raise UserError(
-                    f"the variable {name} is not set, but {other} is",
-                    hint=f"export {name}=..., or unset {other}.",
-                )
+    given = [name for name in (ID, SECRET) if os.environ.get(name)]
+    if len(given) == 1:
+        [absent] = {ID, SECRET} - set(given)
+        raise UserError(
+            f"the variable {absent} is {'empty' if absent in os.environ else 'not set'}, but {given[0]} is set",
+            hint=f"export {absent}=..., or unset {given[0]}.",
+        )
+    if given:
         return _variable(ID), _variable(SECRET), _variable(TOKEN) or None
     profile = _profile()
-    key, secret = profile.get(ID.lower()), profile.get(SECRET.lower())
+    key, secret, token = (_value(profile, name.lower()) for name in (ID, SECRET, TOKEN))
     if key and secret:
-        return key, secret, profile.get(TOKEN.lower()) or None
+        return key, secret, token or None
+    if key or secret:
+        absent = (SECRET if key else ID).lower()
+        raise UserError(
+            f"the AWS profile {_name()!r} has half of an access key: {absent} is missing",
+            hint=f"Add {absent} to the profile, name another profile in AWS_PROFILE, or export {ID} and {SECRET}.",
+        )
     if any(name in profile for name in OTHER_SOURCES):
         raise UserError(
             f"the AWS profile {_name()!r} has no access key of its own",
             hint="Let version 2 of the AWS CLI get one: "
             f'eval "$(aws configure export-credentials --profile {_name()} --format env)". '
             f"Or run the profile's credential_process, and export what it prints as {ID}, {SECRET} and {TOKEN}.",
+        )
+    if empty := [name for name in (ID, SECRET) if name in os.environ]:
+        raise UserError(
+            f"set, but empty: {' and '.join(empty)}",
+            hint="Give the variables their values. To send requests without a key on purpose, unset them.",
         )
     return None
 
@@ -61,6 +76,19 @@ def _variable(name: str) -> str:
         raise UserError(
             f"the variable {name} has a blank or a line break, such as the carriage return of a file from Windows",
             hint=f"Set {name} again without it. `printenv {name} | wc -c` counts its characters and one more.",
+        )
+    if re.search(ODD, value):
+        raise UserError(f"the variable {name} has a control character, or one that is not ASCII", hint=AGAIN)
+    return value
+
+
+def _value(profile: Mapping[str, str], name: str) -> str:
+    """Return a part of a profile's access key, empty if it is absent. Raises UserError, which never quotes it."""
+    value = profile.get(name) or ""
+    if re.search(rf"\s|{ODD}", value):
+        raise UserError(
+            f"{name} of the AWS profile {_name()!r} has a blank, a control character, or one that is not ASCII",
+            hint=f"{AGAIN} A comment needs a line of its own: after a value, it is a part of the value.",
         )
     return value
 
