@@ -390,9 +390,19 @@ fn split_url(url: &str, addressing: Addressing) -> Result<Parts<'_>, TargetError
         Some(prefix) if !prefix.chars().any(char::is_control) => prefix,
         _ => return refuse("the prefix has a % escape that is not valid UTF-8, or a control character; write % itself as %25"),
     };
-    let odd = |part: &str| matches!(part, "" | "." | "..");
-    if !prefix.is_empty() && prefix.split('/').any(odd) || prefix.len() > MOST_PREFIX_BYTES {
-        return refuse("the prefix has an empty part, or a part . or .., or is longer than 512 bytes");
+    let has = |odd: &str| !prefix.is_empty() && prefix.split('/').any(|part| part == odd);
+    if has("") {
+        return refuse(
+            "the prefix has an empty part (//), which dyno does not support, although S3 allows it",
+        );
+    }
+    if has(".") || has("..") {
+        return refuse("the prefix has a part . or .., which proxies and clients remove from URLs");
+    }
+    if prefix.len() > MOST_PREFIX_BYTES {
+        return refuse(
+            "the prefix is longer than 512 bytes: a key has at most 1024, with the load's own names",
+        );
     }
     if addressing == Addressing::Virtual && (authority.starts_with('[') || is_address(name)) {
         return refuse(

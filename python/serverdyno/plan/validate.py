@@ -166,7 +166,14 @@ def url_problem(url: str, schemes: Sequence[str] | None = None, suites: Sequence
         return told + ("" if (meant := _meant(url, allowed)) is None else f": {meant}")
     if (wrong := _place_problem(url, parts)) is not None:
         return wrong
-    return "must not contain a fragment (#...), which is never sent" if parts.fragment else None
+    return _fragment_problem(parts) if parts.fragment else None
+
+
+def _fragment_problem(parts: SplitResult) -> str:
+    protocol = protocols.of_scheme(parts.scheme)
+    if protocol is not None and not protocol.work.uses_documents:
+        return f"must not contain # (#{parts.fragment}): write # in a name as %23"
+    return "must not contain a fragment (#...), which is never sent"
 
 
 def _carries(scheme: str, suites: Sequence[Suite]) -> bool:

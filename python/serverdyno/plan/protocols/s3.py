@@ -78,7 +78,7 @@ class S3Protocol(Protocol[S3Settings]):
     title = "S3"
     schemes = ("s3", TLS)
     example_url = "s3://127.0.0.1:8333/bucket"
-    no_parameters = "region and addressing are settings of the server, and options of dyno objects"
+    no_parameters = "write ? in a prefix as %3F; region and addressing are options, or settings of the server"
     work = OBJECTS
     section = "s3"
     settings_type = S3Settings
