@@ -117,6 +117,9 @@ impl Workspaces {
         let mut known = self.known();
         known.standing.remove(&client);
         known.ledgers.remove(&client);
-        known.objects.retain(|(owner, _), _| *owner != client);
+        // A cache in front of the server may answer with objects of an earlier level.
+        let ledgers = known.objects.iter_mut();
+        let own = ledgers.filter(|((owner, _), _)| *owner == client);
+        own.for_each(|(_, ledger)| ledger.clear());
     }
 }

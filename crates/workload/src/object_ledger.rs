@@ -2,12 +2,17 @@
 //!
 //! An object is known from the answer to its PUT until the next operation that changes it begins, then
 //! unknown until such an operation succeeds. An unknown object is never reported as wrong. The last version
-//! but one is stored, to distinguish a stale answer from a wrong one.
+//! but one is stored, and the ETags of older ones, to distinguish a stale answer from a wrong one.
 //!
 //! The server may still execute a change that the client gave up. The state of the key then stays unknown, so
 //! the object gets a new key. The old key is retired: it is never used or checked again.
 
 use crate::{content_of, Writing};
+use std::collections::VecDeque;
+
+/// Maximum number of ETags of older versions per ledger: a minute of PUTs of one client thread, which is how long caches
+/// typically keep an object.
+const MOST_OLDER_TAGS: usize = 8192;
 
 /// Version of an object that a client put. Its ETag is stored as a digest, for comparison only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +44,7 @@ impl ObjectVersion {
 /// Defect in an answer about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFault {
-    /// The answer describes the last version but one.
+    /// The answer describes an earlier version.
     Stale,
     Length {
         expected: u64,
@@ -77,6 +82,8 @@ pub struct ObjectLedger {
     level: u32,
     generation: u32,
     entries: Vec<Entry>,
+    /// Objects and ETags of versions before the last but one, oldest first.
+    older: VecDeque<(u32, u64)>,
 }
 
 impl ObjectLedger {
@@ -92,6 +99,7 @@ impl ObjectLedger {
             level: 0,
             generation: 0,
             entries: vec![entry; objects as usize],
+            older: VecDeque::new(),
         }
     }
 
@@ -154,7 +162,13 @@ impl ObjectLedger {
     pub fn begin_change(&mut self, object: u32) {
         let entry = &mut self.entries[object as usize];
         if let Known::There(version) = entry.known {
-            entry.before = Some(version);
+            let older = entry.before.replace(version).and_then(|older| older.tag);
+            if let Some(tag) = older {
+                if self.older.len() == MOST_OLDER_TAGS {
+                    self.older.pop_front();
+                }
+                self.older.push_back((object, tag));
+            }
         }
         entry.known = Known::Unknown;
     }
@@ -178,8 +192,17 @@ impl ObjectLedger {
         self.entries[object as usize].known = Known::Absent;
     }
 
+    /// Records that all objects were removed. Later answers may still describe them.
+    pub fn clear(&mut self) {
+        for object in 0..self.objects() {
+            self.begin_change(object);
+            self.deleted(object);
+        }
+    }
+
     /// Gives an object a new key that was never used.
     pub fn retire(&mut self, object: u32) {
+        self.older.retain(|(older, _)| *older != object);
         let entry = &mut self.entries[object as usize];
         *entry = Entry {
             known: Known::Absent,
@@ -207,7 +230,8 @@ impl ObjectLedger {
             version.tag = version.tag.or(tag);
             return Ok(());
         }
-        if entry.before.is_some_and(|before| before.matches(bytes, tag)) {
+        let is_older = |tag| self.older.contains(&(object, tag));
+        if entry.before.is_some_and(|before| before.matches(bytes, tag)) || tag.is_some_and(is_older) {
             return Err(ObjectFault::Stale);
         }
         match bytes {

@@ -201,6 +201,9 @@ impl<T: Transport> ClientTask<T> {
                 self.work.workspaces.keep_objects(number, thread, ledger);
             }
         } else if left.is_ok() {
+            let mut ledger = self.client.take_ledger();
+            ledger.clear();
+            self.work.workspaces.keep_objects(number, thread, ledger);
             self.leaving.set(self.leaving.get() - 1);
             if self.leaving.get() == 0 {
                 self.work.workspaces.gone(number);

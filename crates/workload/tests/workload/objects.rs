@@ -150,6 +150,28 @@ fn an_answer_is_judged_right_stale_or_wrong() {
         got: 21,
     };
     assert_eq!(ledger.judge(0, Some(21), Some(200)), Err(length));
+    put(&mut ledger, 0, 30, 300);
+    put(&mut ledger, 0, 40, 400);
+    assert_eq!(
+        ledger.judge(0, Some(10), Some(100)),
+        Err(ObjectFault::Stale),
+        "long ago"
+    );
+    assert_eq!(ledger.judge(0, Some(40), Some(500)), Err(ObjectFault::Tag));
+    ledger.clear();
+    assert_eq!((ledger.known(0), ledger.present().count()), (None, 0));
+    put(&mut ledger, 0, 45, 450);
+    for (bytes, tag) in [(10, 100), (40, 400)] {
+        let judged = ledger.judge(0, Some(bytes), Some(tag));
+        assert_eq!(judged, Err(ObjectFault::Stale), "before the removal");
+    }
+    ledger.retire(0);
+    put(&mut ledger, 0, 50, 500);
+    assert_eq!(
+        ledger.judge(0, Some(50), Some(100)),
+        Err(ObjectFault::Tag),
+        "another key's"
+    );
 }
 
 #[test]
