@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import urllib.request
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+import pytest
 
 from serverdyno.plan.model import GeneratorPlan, Plan, ServerPlan, Suite
 from serverdyno.plan.protocols.objects import ObjectsSettings, Size
@@ -18,6 +22,29 @@ PARTS: dict[str, Any] = {
     "weights": {"put": 1},
 }
 """Settings of objects that are put in two parts."""
+XML = {"Content-Type": "application/xml"}
+
+
+def set_key(monkeypatch: pytest.MonkeyPatch, folder: Path, key_id: str, secret: str) -> None:
+    """Export an access key, and hide the variables and profiles of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "none"))
+
+
+def error(code: str, text: str) -> bytes:
+    """Return the error document of an S3 server."""
+    return f"<Error><Code>{code}</Code><Message>{text}</Message></Error>".encode()
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a command that failed has said."""
+    assert done.returncode != 0, done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stderr
 
 
 def keys(port: int, what: str = "list-type=2") -> list[str]:

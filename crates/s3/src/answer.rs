@@ -1,6 +1,7 @@
 //! Collects a response while it arrives: status, ETag, lengths, and the XML or its beginning.
 
 use dyno_http::Body;
+use dyno_measure::{named_enum, Detail, Failure, ProtocolStatus, StatusTable};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -38,6 +39,50 @@ pub(crate) fn unquoted(text: &[u8]) -> &[u8] {
     }
 }
 
+named_enum! {
+    /// What an answer shows about its way, as causes of a wrong object. The words follow those of the fault.
+    pub enum Trace {
+        Cached "the answer came from a cache (Age or X-Cache)"
+        Weak "the answer has a weak ETag (W/)"
+        Coded "the answer has a Content-Encoding that nobody asked for"
+        InParts "the object was put in parts"
+    }
+}
+
+static TRACES: StatusTable = StatusTable {
+    name: "S3 traces",
+    write: |code, formatter| {
+        let found = Trace::ALL.into_iter().filter(|trace| code & trace.bit() != 0);
+        let words: Vec<_> = found.map(Trace::name).collect();
+        formatter.write_str(&words.join(", "))
+    },
+};
+
+impl Trace {
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    /// Returns whether `traced` added this trace to a failure.
+    #[must_use]
+    pub fn is_in(self, failure: &Failure) -> bool {
+        matches!(failure.detail, Detail::Status(status)
+            if status.table.name == TRACES.name && status.code & self.bit() != 0)
+    }
+}
+
+/// Returns the failure with these traces in place of its detail; unchanged if there are none.
+#[must_use]
+pub fn traced(failure: Failure, traces: impl IntoIterator<Item = Trace>) -> Failure {
+    match traces.into_iter().fold(0, |bits, trace| bits | trace.bit()) {
+        0 => failure,
+        code => Failure {
+            detail: Detail::Status(ProtocolStatus { code, table: &TRACES }),
+            ..failure
+        },
+    }
+}
+
 /// A response without the content of an object.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -49,6 +94,8 @@ pub struct Answer {
     region: Vec<u8>,
     xml: Vec<u8>,
     is_head: bool,
+    is_cached: bool,
+    is_coded: bool,
     is_too_large: bool,
 }
 
@@ -62,6 +109,7 @@ impl Answer {
         self.xml.clear();
         self.xml.shrink_to(KEPT_BYTES);
         self.is_head = is_head;
+        (self.is_cached, self.is_coded) = (false, false);
         self.is_too_large = false;
     }
 
@@ -69,6 +117,15 @@ impl Answer {
     #[must_use]
     pub fn tag(&self) -> Option<Tag> {
         (!self.tag.is_empty()).then(|| Tag::of(&self.tag))
+    }
+
+    /// Returns what the head shows about the answer's way.
+    pub(crate) fn traces(&self) -> [Option<Trace>; 3] {
+        [
+            self.is_cached.then_some(Trace::Cached),
+            self.tag.starts_with(b"W/").then_some(Trace::Weak),
+            self.is_coded.then_some(Trace::Coded),
+        ]
     }
 
     /// Returns the ETag header's text.
@@ -124,6 +181,17 @@ impl Body for Answer {
                 self.region.clear();
                 self.region
                     .extend_from_slice(&value[..value.len().min(MOST_TAG_BYTES)]);
+            }
+            3 if name.eq_ignore_ascii_case(b"age") => self.is_cached = true,
+            7 if name.eq_ignore_ascii_case(b"x-cache") => {
+                self.is_cached |= value.to_ascii_lowercase().starts_with(b"hit");
+            }
+            16 if name.eq_ignore_ascii_case(b"content-encoding") => {
+                // Some servers store the framing's name as a part of the object.
+                let known: [&[u8]; 3] = [b"", b"identity", b"aws-chunked"];
+                self.is_coded = !known
+                    .iter()
+                    .any(|known| value.trim_ascii().eq_ignore_ascii_case(known));
             }
             _ => {}
         }

@@ -3,10 +3,10 @@
 //! An operation is one request and its response. Contents are sent without a copy, and passed on while they arrive.
 //! Every length in a response is limited, and an error is reported under the name that the server sent.
 
-use crate::answer::{Answer, Content, Tag};
+use crate::answer::{Answer, Content, Tag, Trace};
 use crate::call::Call;
 use crate::checksum::Checksum;
-use crate::code::{explained, failure, is_foreign, name_in, unsupported, Broken, DELETE_OBJECTS, FOREIGN};
+use crate::code::{explained, failure, in_answer_to, is_foreign, name_in, Broken, FOREIGN};
 use crate::documents::{self, Page, Upload, UploadsPage};
 use crate::encode::{decimal, escape, escape_xml};
 use crate::framing::{body_hash, payload_hash, Frames, SIGNED_TRAILER, UNSIGNED_TRAILER};
@@ -59,6 +59,8 @@ pub struct Fetched {
     /// Length of the body. For HEAD, the length of the object that the response states, if any.
     pub bytes: Option<u64>,
     pub tag: Option<Tag>,
+    /// Causes that the head shows, if the object turns out to be wrong.
+    pub traces: [Option<Trace>; 3],
 }
 
 enum Sent<'a> {
@@ -156,7 +158,7 @@ impl<T: Transport> Client<T> {
         let sent = self.send(&request, &Sent::Nothing, &mut content, call).await;
         self.answer = answer;
         let cost = sent?;
-        self.judge()?;
+        self.judge(request.kind)?;
         match (self.answer.status == 206, range.is_some()) {
             (false, true) => return Err(Broken::Range.into()),
             (true, false) => return Err(Broken::NoRange.into()),
@@ -165,6 +167,7 @@ impl<T: Transport> Client<T> {
         Ok(Fetched {
             bytes: Some(cost.body_bytes),
             tag: self.answer.tag(),
+            traces: self.answer.traces(),
         })
     }
 
@@ -178,6 +181,7 @@ impl<T: Transport> Client<T> {
         Ok(Fetched {
             bytes: self.answer.length,
             tag: self.answer.tag(),
+            traces: self.answer.traces(),
         })
     }
 
@@ -208,16 +212,11 @@ impl<T: Transport> Client<T> {
             headers: &[("content-md5", &md5)],
             ..Request::new(Kind::DeleteObjects, "")
         };
-        let asked = self.ask(&request, &Sent::Text(&text), call).await;
-        asked.map_err(|failure| unsupported(failure, DELETE_OBJECTS))?;
+        self.ask(&request, &Sent::Text(&text), call).await?;
         let deleted = self.document(documents::deleted)?;
-        match deleted.failed {
-            0 => Ok(()),
-            _ => Err(explained(
-                failure(200, deleted.code.as_deref()),
-                deleted.message.as_deref().unwrap_or_default(),
-            )),
-        }
+        let (code, text) = (deleted.code.as_deref(), deleted.message.unwrap_or_default());
+        let refused = || explained(failure(200, code), code, &text);
+        (deleted.failed == 0).then_some(()).ok_or_else(refused)
     }
 
     /// Returns whether the last response says that the server does not know the request, as GCS and gateways answer
@@ -406,15 +405,15 @@ impl<T: Transport> Client<T> {
         let sent = self.send(request, sent, &mut answer, call).await;
         self.answer = answer;
         sent?;
-        self.judge().map_err(|failure| match failure.fault {
+        self.judge(request.kind).map_err(|failure| match failure.fault {
             // A 404 about a bucket has a code, unless the answer is not from an S3 server.
             Fault::ObjectMissing if request.key.is_empty() => Broken::Document.into(),
             _ => failure,
         })
     }
 
-    /// Returns the failure that the response reports.
-    fn judge(&self) -> Result<(), Failure> {
+    /// Returns the failure that the response to a request of this kind reports.
+    fn judge(&self, kind: Kind) -> Result<(), Failure> {
         match self.answer.status {
             200..300 => Ok(()),
             status => {
@@ -422,11 +421,14 @@ impl<T: Transport> Client<T> {
                 // The response to HEAD has no body.
                 let is_foreign = is_foreign(status) && !self.answer.answers_head();
                 let name = code.as_deref().or(is_foreign.then_some(FOREIGN));
-                let refused = failure(status, name);
-                Err(documents::cause(&self.answer, code.as_deref())
-                    .map_or(refused, |text| explained(refused, &text)))
+                Err(in_answer_to(self.refusal(name, code.as_deref()), kind))
             }
         }
+    }
+
+    fn refusal(&self, name: Option<&str>, code: Option<&str>) -> Failure {
+        let text = documents::cause(&self.answer, code).unwrap_or_default();
+        explained(failure(self.answer.status, name), code, &text)
     }
 
     fn code(&self) -> Option<String> {
@@ -438,7 +440,7 @@ impl<T: Transport> Client<T> {
     fn document<D>(&self, read: impl Fn(&[u8]) -> Result<D, Malformed>) -> Result<D, Failure> {
         let xml = self.answer.xml().ok_or(Fault::BodyTooLarge)?;
         read(xml).map_err(|Malformed| match self.code() {
-            Some(code) => failure(self.answer.status, Some(&code)),
+            Some(code) => self.refusal(Some(&code), Some(&code)),
             None => Broken::Document.into(),
         })
     }

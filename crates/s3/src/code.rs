@@ -1,5 +1,6 @@
 //! Errors of S3 servers and the names of their codes.
 
+use crate::request::Kind;
 use dyno_measure::{named_enum, plain_text, Detail, Failure, Fault, KeptTexts, ProtocolStatus, StatusTable};
 
 /// Codes that messages name. They are from Amazon's "List of error codes", limited to those that these requests can
@@ -51,24 +52,33 @@ const CODES: &[&str] = &[
     "XAmzContentSHA256Mismatch",
     "XMinioStorageFull",
     FOREIGN,
+    "InvalidTokenId",
 ];
 
 /// Text in place of a code if a program that is not an S3 server refused the request.
 pub(crate) const FOREIGN: &str = "without an error document of S3";
 
-/// Codes whose cause is in the server's message, which is also shown for unknown codes.
-const EXPLAINED: &[&str] = &[
-    "AccessDenied",
-    "AuthorizationHeaderMalformed",
-    "InvalidArgument",
-    "InvalidRequest",
-    "NotImplemented",
-    "PermanentRedirect",
+/// Codes whose cause the server's message does not add to. It may name keys, or differ in each answer.
+const SELF_EXPLAINED: &[&str] = &[
+    "InternalError",
+    "InvalidAccessKeyId",
+    "NoSuchBucket",
+    "NoSuchKey",
+    "NoSuchUpload",
+    "RequestLimitExceeded",
+    "RequestTimeTooSkewed",
+    "ServiceUnavailable",
+    "SignatureDoesNotMatch",
+    "SlowDown",
+    "TooManyRequests",
+    FOREIGN,
 ];
-/// Bit positions, in a failure, of a code's number and of a text's number. Both numbers count from 1. The HTTP status
-/// is in the bits below.
+/// Bit positions, in a failure, of the request's kind, of a code's number and of a text's number. All count from 1. The
+/// HTTP status is in the bits below.
+const KIND_SHIFT: u32 = 10;
 const CODE_SHIFT: u32 = 16;
 const TEXT_SHIFT: u32 = 24;
+const STATUS_BITS: u32 = (1 << KIND_SHIFT) - 1;
 /// Maximum length of a server's text in a message.
 const MOST_TEXT_CHARACTERS: usize = 200;
 
@@ -77,9 +87,15 @@ static TEXTS: KeptTexts = KeptTexts::new();
 static STATUSES: StatusTable = StatusTable {
     name: "S3",
     write: |code, formatter| {
-        write!(formatter, "status {}", code & 0xffff)?;
+        write!(formatter, "status {}", code & STATUS_BITS)?;
         name_of(code).map_or(Ok(()), |name| write!(formatter, " {name}"))?;
-        text_of(code).map_or(Ok(()), |text| write!(formatter, ": {text}"))
+        text_of(code).map_or(Ok(()), |text| write!(formatter, ": {text}"))?;
+        // Servers send no text with an answer to HEAD, and the status of an unknown request does not name it.
+        let kind =
+            kind_of(code).filter(|kind| *kind == Kind::HeadObject || is_unsupported(code & STATUS_BITS));
+        kind.map_or(Ok(()), |kind| {
+            write!(formatter, " (in answer to {})", kind.name())
+        })
     },
 };
 
@@ -119,6 +135,38 @@ fn text_of(code: u32) -> Option<String> {
     TEXTS.get((code >> TEXT_SHIFT).checked_sub(1)?)
 }
 
+fn kind_of(code: u32) -> Option<Kind> {
+    let place = ((code >> KIND_SHIFT) & 0x3f).checked_sub(1)?;
+    Kind::ALL.get(place as usize).copied()
+}
+
+/// Adds the kind of the request that was refused.
+pub(crate) fn in_answer_to(failure: Failure, kind: Kind) -> Failure {
+    match failure.detail {
+        Detail::Status(status) if status.table.name == STATUSES.name => {
+            let code = status.code & !(0x3f << KIND_SHIFT) | (kind as u32 + 1) << KIND_SHIFT;
+            Failure {
+                detail: Detail::Status(STATUSES.status(code)),
+                ..failure
+            }
+        }
+        _ => failure,
+    }
+}
+
+/// Returns the kind of the request that a server refused with a status.
+pub(crate) fn kind_in(failure: &Failure) -> Option<Kind> {
+    match failure.detail {
+        Detail::Status(status) if status.table.name == STATUSES.name => kind_of(status.code),
+        _ => None,
+    }
+}
+
+/// Returns whether a status says that the server does not support the request.
+pub(crate) fn is_unsupported(status: u32) -> bool {
+    matches!(status, 405 | 501)
+}
+
 /// Returns the server's text in a failure.
 pub(crate) fn text_in(failure: &Failure) -> Option<String> {
     match failure.detail {
@@ -127,45 +175,33 @@ pub(crate) fn text_in(failure: &Failure) -> Option<String> {
     }
 }
 
-/// Adds the server's text to a failure if its code does not explain the cause.
-pub(crate) fn explained(failure: Failure, text: &str) -> Failure {
+/// Adds the server's text to a failure, unless its code says all. `code`: the server's, which is added if no list has it.
+pub(crate) fn explained(failure: Failure, code: Option<&str>, text: &str) -> Failure {
+    let unknown = code.filter(|_| name_in(&failure).is_none());
+    let text = match unknown {
+        Some(code) if text.is_empty() => code.to_owned(),
+        Some(code) => format!("{code}: {text}"),
+        None => text.to_owned(),
+    };
     let (Detail::Status(status), true) = (
         failure.detail,
-        name_in(&failure).is_none_or(|name| EXPLAINED.contains(&name)),
+        name_in(&failure).is_none_or(|name| !SELF_EXPLAINED.contains(&name)),
     ) else {
         return failure;
     };
     if status.table.name != STATUSES.name {
         return failure;
     }
-    with_text(failure, status.code, text.trim())
-}
-
-/// Returns the failure with this status code and text, which replaces an earlier text. Returns the failure unchanged
-/// if the text is empty.
-fn with_text(failure: Failure, code: u32, text: &str) -> Failure {
-    let text = plain_text(text.as_bytes(), MOST_TEXT_CHARACTERS);
+    let text = plain_text(text.trim().as_bytes(), MOST_TEXT_CHARACTERS);
     if text.is_empty() {
         return failure;
     }
     let number = TEXTS.keep(text).saturating_add(1).min(0xff);
-    let code = (code & ((1 << TEXT_SHIFT) - 1)) | (number << TEXT_SHIFT);
+    let code = (status.code & ((1 << TEXT_SHIFT) - 1)) | (number << TEXT_SHIFT);
     Failure {
         detail: Detail::Status(STATUSES.status(code)),
         ..failure
     }
-}
-
-/// The request of `delete_many`, as failures name it.
-pub(crate) const DELETE_OBJECTS: &str = "DeleteObjects (POST ?delete)";
-
-/// Adds the request's name to a failure if the server does not support the request.
-pub(crate) fn unsupported(failure: Failure, request: &str) -> Failure {
-    let (Detail::Status(status), Some(405 | 501)) = (failure.detail, status_in(&failure)) else {
-        return failure;
-    };
-    let said = text_of(status.code).map_or(String::new(), |text| format!(": {text}"));
-    with_text(failure, status.code, &format!("{request}{said}"))
 }
 
 /// Returns whether a response with this status and without a code shows that a program other than an S3 server refused
@@ -185,7 +221,7 @@ pub(crate) fn name_in(failure: &Failure) -> Option<&'static str> {
 /// Returns the HTTP status in a failure that a server reported.
 pub(crate) fn status_in(failure: &Failure) -> Option<u32> {
     match failure.detail {
-        Detail::Status(status) if status.table.name == STATUSES.name => Some(status.code & 0xffff),
+        Detail::Status(status) if status.table.name == STATUSES.name => Some(status.code & STATUS_BITS),
         _ => None,
     }
 }
@@ -255,7 +291,8 @@ fn fault(status: u16, code: Option<&str>) -> Fault {
                 | "SignatureDoesNotMatch"
                 | "RequestTimeTooSkewed"
                 | "ExpiredToken"
-                | "InvalidToken",
+                | "InvalidToken"
+                | "InvalidTokenId",
             ),
         )
         | (401 | 403, _) => Fault::AccessDenied,

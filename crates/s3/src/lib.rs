@@ -21,7 +21,7 @@ mod sign;
 mod target;
 mod xml;
 
-pub use answer::{Answer, Tag};
+pub use answer::{traced, Answer, Tag, Trace};
 pub use call::Call;
 pub use checksum::Checksum;
 pub use client::{Client, Fetched, Payload, Settings, MOST_KEYS_PER_DELETE, MOST_KEYS_PER_PAGE};

@@ -9,9 +9,9 @@ use crate::protocol::{Performed, Protocol};
 use crate::removal::Patience;
 use crate::sampling::Sampling;
 use dyno_http::Transport;
-use dyno_measure::{monotonic_ns, Failure};
+use dyno_measure::{monotonic_ns, Failure, Fault};
 use dyno_net::Executor;
-use dyno_s3::{may_act_later, was_refused, Call, Client, Fetched, Tag};
+use dyno_s3::{may_act_later, traced, was_refused, Call, Client, Fetched, Tag, Trace};
 use dyno_workload::{part_of_object, ObjectFault, ObjectLedger, ObjectOp, ObjectVersion, ObjectsOptions};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -219,7 +219,16 @@ impl<T: Transport> ObjectsClient<T> {
         } else {
             self.ledger.judge(object, bytes, tag)
         };
-        judged.map_err(fault_of)
+        judged.map_err(|fault| self.explained(fault_of(fault), &found.traces))
+    }
+
+    /// Adds to a failure what may have caused it.
+    fn explained(&self, failure: Failure, traces: &[Option<Trace>]) -> Failure {
+        let part_bytes = self.options.part_bytes;
+        let in_parts = part_bytes > 0 && self.workload.size.most_bytes() > part_bytes;
+        let is_of_tag = matches!(failure.fault, Fault::WrongEtag | Fault::ListWrong);
+        let in_parts = (in_parts && is_of_tag).then_some(Trace::InParts);
+        traced(failure, traces.iter().copied().chain([in_parts]).flatten())
     }
 
     async fn get(
@@ -250,12 +259,15 @@ impl<T: Transport> ObjectsClient<T> {
         if let (Some((first, last)), Some(got)) = (range, found.bytes) {
             let expected = last - first + 1;
             if got != expected {
-                return Err(fault_of(ObjectFault::Length { expected, got }));
+                let wrong = fault_of(ObjectFault::Length { expected, got });
+                return Err(self.explained(wrong, &found.traces));
             }
         }
         if let Some(comparison) = &comparison {
             self.counts.checked_bytes += comparison.checked_bytes;
-            comparison.result()?;
+            comparison
+                .result()
+                .map_err(|wrong| self.explained(wrong, &found.traces))?;
         }
         Ok(Moved {
             read: found.bytes.unwrap_or_default(),
@@ -312,7 +324,8 @@ impl<T: Transport> ObjectsClient<T> {
 
     async fn list(&mut self, prefix: u32, call: &mut Call) -> Result<Moved, Failure> {
         let (client, key) = (&mut self.clients[0], &mut self.key);
-        listing::compare(client, &self.names, prefix, &mut self.ledger, key, call).await?;
+        let compared = listing::compare(client, &self.names, prefix, &mut self.ledger, key, call).await;
+        compared.map_err(|wrong| self.explained(wrong, &[]))?;
         Ok(Moved::default())
     }
 }
