@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// Maximum number of ETags of older versions per ledger: a minute of PUTs of one client thread, which is how long caches
 /// typically keep an object.
-const MOST_OLDER_TAGS: usize = 8192;
+const MOST_OLDER_TAGS: usize = 1 << 16;
 
 /// Version of an object that a client put. Its ETag is stored as a digest, for comparison only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
