@@ -67,15 +67,22 @@ def listing(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def numbers(values: Sequence[int]) -> str:
-    """Return increasing whole numbers with runs as spans: `3 to 12 and 14`."""
+def numbers(values: Sequence[int], among: Sequence[int] = ()) -> str:
+    """Return increasing whole numbers with runs as spans: `3 to 12 and 14`.
+
+    If `among` has all values, a run is at least three successive ones of these: of 1, 8, 16 to 144.
+    """
     spans: list[list[int]] = []
     for value in values:
-        if spans and value == spans[-1][1] + 1:
-            spans[-1][1] = value
+        place = among.index(value) if among else value
+        if spans and place == spans[-1][-1] + 1:
+            spans[-1].append(place)
         else:
-            spans.append([value, value])
-    return listing([f"{low}" if low == high else f"{low} to {high}" for low, high in spans])
+            spans.append([place])
+    least = 3 if among else 2
+    spans = [part for each in spans for part in ([each] if len(each) >= least else [[place] for place in each])]
+    shown = [[f"{among[place] if among else place:,}" for place in (each[0], each[-1])] for each in spans]
+    return listing([low if low == high else f"{low} to {high}" for low, high in shown])
 
 
 def span(low: float, high: float) -> str:

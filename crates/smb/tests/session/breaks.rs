@@ -325,26 +325,3 @@ fn an_open_file_is_not_deleted_by_another_client() {
         assert_eq!(second.call(&again).await, Ok(Reply::NotThere));
     });
 }
-
-#[test]
-fn a_lease_without_its_context_counts_as_no_lease() {
-    let fake = "  fake oplocks = yes\n  level2 oplocks = no";
-    let Some(samba) = Samba::start("fake", fake).map(Arc::new) else {
-        return;
-    };
-    run(|executor| async move {
-        let mut client = Client::connect(&executor, &samba).await;
-        let path = fresh_path();
-        let ask = Ask::Lease(LeaseKey(7), Caching::ALL);
-        let (handle, granted, ..) = client.open(&Open { ask, ..create(&path) }).await;
-        assert_eq!(granted, Caching::NONE);
-        let write = Call::Write {
-            handle,
-            offset: 0,
-            data: b"sent at once",
-            stability: Stability::Unstable,
-        };
-        assert_eq!(client.call(&write).await, Ok(Reply::Written { bytes: 12 }));
-        client.close(handle).await;
-    });
-}

@@ -2,7 +2,9 @@
 
 use crate::client::{create, existing, fault, fresh_path, options, pattern, run, Client};
 use crate::samba::Samba;
-use dyno_files::{Access, Call, Disposition, FileClient, Handle, Info, Open, Reply, Stability};
+use dyno_files::{
+    Access, Ask, Caching, Call, Disposition, FileClient, Handle, Info, LeaseKey, Open, Reply, Stability,
+};
 use dyno_measure::Fault;
 use dyno_smb::Options;
 use std::fs;
@@ -469,5 +471,28 @@ fn an_info_says_whether_the_path_is_a_directory() {
         );
         let as_file = client.call(&Call::Open(existing(&path))).await;
         assert_eq!(fault(as_file), Some(Fault::ErrorStatus));
+    });
+}
+
+#[test]
+fn a_lease_without_its_context_counts_as_no_lease() {
+    let fake = "  fake oplocks = yes\n  level2 oplocks = no";
+    let Some(samba) = Samba::start("fake", fake) else {
+        return;
+    };
+    run(|executor| async move {
+        let mut client = Client::connect(&executor, &samba).await;
+        let path = fresh_path();
+        let ask = Ask::Lease(LeaseKey(7), Caching::ALL);
+        let (handle, granted, ..) = client.open(&Open { ask, ..create(&path) }).await;
+        assert_eq!(granted, Caching::NONE);
+        let write = Call::Write {
+            handle,
+            offset: 0,
+            data: b"sent at once",
+            stability: Stability::Unstable,
+        };
+        assert_eq!(client.call(&write).await, Ok(Reply::Written { bytes: 12 }));
+        client.close(handle).await;
     });
 }

@@ -411,21 +411,21 @@ def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
 def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: Results) -> str:
     """Return `+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (noise)`."""
     noun = results.axis.noun
+    loads = [results.at(comparison.base, level.index).load for level in levels]
     proven, same = [], []
     apart: dict[str, list[int]] = {}
-    for level in levels:
-        at = results.at(comparison.base, level.index).load
+    for level, at in zip(levels, loads, strict=True):
         if level.obstacles:
             apart.setdefault(_kinds([level]), []).append(at)
         elif level.proven:
-            proven.append(f"{_change(level)} with {_loads([at], noun)}")
+            proven.append(f"{_change(level)} with {_loads([at], loads, noun)}")
         else:
             same.append(at)
     parts = [", ".join(proven)] if proven else []
     if same:
-        parts.append(f"no proven difference with {_loads(same, noun)}")
+        parts.append(f"no proven difference with {_loads(same, loads, noun)}")
     if apart:
-        why = [f"{_loads(loads, noun)} ({kinds})" for kinds, loads in apart.items()]
+        why = [f"{_loads(these, loads, noun)} ({kinds})" for kinds, these in apart.items()]
         parts.append(f"not comparable with {wording.listing(why)}")
     against = "over" if proven else "against"
     return f"{comparison.other} {against} {comparison.base}: {'; '.join(parts)}."
@@ -441,10 +441,9 @@ def _kinds(apart: Sequence[AtLevel]) -> str:
     return ", ".join(dict.fromkeys(why.kind.value for level in apart for why in level.obstacles))
 
 
-def _loads(levels: Sequence[int], noun: str) -> str:
-    """Return `16 clients`, `1 and 4 clients`."""
-    listed = wording.listing([f"{level:,}" for level in levels])
-    return f"{listed} {noun if list(levels) == [1] else f'{noun}s'}"
+def _loads(levels: Sequence[int], among: Sequence[int], noun: str) -> str:
+    """Return `16 clients`, `1 and 4 clients`, `1 and 8 to 144 clients`."""
+    return f"{wording.numbers(levels, among)} {noun if list(levels) == [1] else f'{noun}s'}"
 
 
 def _log(percent: float) -> float:

@@ -46,18 +46,18 @@ def named(limits: Sequence[tuple[str, str]], results: Results) -> str:
 
 
 def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
-    by_word: dict[str, list[str]] = {}
+    by_word: dict[str, list[int]] = {}
     for level in result.finished:
         if word := _limit_of(result, level):
-            by_word.setdefault(word, []).append(f"{level.load:,}")
+            by_word.setdefault(word, []).append(level.load)
     if not by_word:
         return no_limit_words(result.finished)
-    unknown = [f"{level.load:,}" for level in result.finished if not _limit_of(result, level)]
+    unknown = [level.load for level in result.finished if not _limit_of(result, level)]
     if unknown:
         by_word["unknown"] = unknown
-    found = len(result.finished)
+    loads = [level.load for level in result.finished]
     return ", ".join(
-        word if len(levels) == found else f"{word} with {wording.listing(levels)} {_noun(levels, axis)}"
+        word if levels == loads else f"{word} with {wording.numbers(levels, loads)} {_noun(levels, axis)}"
         for word, levels in by_word.items()
     )
 
@@ -69,8 +69,8 @@ def no_limit_words(levels: Sequence[LevelFigures]) -> str:
     return "not found, because neither the server's nor the generator's CPU was busy"
 
 
-def _noun(levels: Sequence[str], axis: Axis) -> str:
-    return axis.noun if list(levels) == ["1"] else axis.nouns
+def _noun(levels: Sequence[int], axis: Axis) -> str:
+    return axis.noun if list(levels) == [1] else axis.nouns
 
 
 def _limit_of(result: ConfigurationResult, level: LevelFigures) -> str:
