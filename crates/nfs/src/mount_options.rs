@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_mount_option_that_is_refused_is_told_with_what_to_write() {
         for (parameter, instead) in [
-            ("vers=4.1,proto=tcp", "joined with &"),
+            ("vers=4.1,proto=tcp", "join parameters with &"),
             ("nfsvers=4.0", "vers=4 for 4.2 or 4.1"),
             ("vers=2", "use vers=3"),
             ("minorversion=1", "vers=4.1"),
