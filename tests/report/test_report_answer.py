@@ -31,6 +31,13 @@ def verdict(shapes: dict[str, Shape], repetitions: int = 3) -> str:
     return build_from(experiment(shapes, repetitions=repetitions)).answer.verdict
 
 
+def test_three_successive_load_levels_are_a_span() -> None:
+    loads = [1, 8, 16, 24, 1_032]
+    assert wording.numbers([1, 16, 24, 1_032], loads) == "1 and 16 to 1,032"
+    assert wording.numbers([8, 16], loads) == "8 and 16"
+    assert wording.numbers([3, 4, 9]) == "3 to 4 and 9"
+
+
 def test_one_winner_is_named_with_the_ratio_to_the_next_and_to_the_last() -> None:
     shapes = {"apache": Shape(2000), "nginx": Shape(5000), "lighttpd": Shape(3000)}
     answer = build_from(experiment(shapes)).answer
