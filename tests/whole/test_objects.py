@@ -135,7 +135,8 @@ FAULTS = [
     ("truncated-list=3", {"list_missing"}),
     ("ghost-entry=3", {"list_unexpected"}),
     ("lost-delete=3", {"list_unexpected"}),
-    ("wrong-etag=3", {"wrong_etag", "list_wrong"}),
+    # One pair of versions in a million has equal contents, so the right ETag may be that of an older version.
+    ("wrong-etag=3", {"wrong_etag", "list_wrong", "stale_object"}),
 ]
 
 
