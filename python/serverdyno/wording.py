@@ -80,7 +80,9 @@ def numbers(values: Sequence[int], among: Sequence[int] = ()) -> str:
         else:
             spans.append([place])
     least = 3 if among else 2
-    spans = [part for each in spans for part in ([each] if len(each) >= least else [[place] for place in each])]
+    spans = [
+        part for each in spans for part in ([each] if len(each) >= least else [[place] for place in each])
+    ]
     shown = [[f"{among[place] if among else place:,}" for place in (each[0], each[-1])] for each in spans]
     return listing([low if low == high else f"{low} to {high}" for low, high in shown])
 

@@ -35,6 +35,7 @@ def test_three_successive_load_levels_are_a_span() -> None:
     loads = [1, 8, 16, 24, 1_032]
     assert wording.numbers([1, 16, 24, 1_032], loads) == "1 and 16 to 1,032"
     assert wording.numbers([8, 16], loads) == "8 and 16"
+    assert wording.numbers([1, 16, 24], [1, 0, 16, 24, 0]) == "1, 16 and 24"  # 0: not finished
     assert wording.numbers([3, 4, 9]) == "3 to 4 and 9"
 
 

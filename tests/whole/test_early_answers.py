@@ -81,6 +81,12 @@ def test_an_answer_before_the_end_of_the_body_counts(
     assert record.operations > 0 and 0 < record.bytes_out < BODY_BYTES * record.operations
 
 
+def test_an_answer_without_length_that_a_reset_ends_does_not_count(home: Home, at: Path) -> None:
+    with refusing(b"HTTP/1.1 200 -\r\nConnection: close\r\n\r\nthe beginning") as port:
+        done = home.here("load", f"http://127.0.0.1:{port}/", "--data-file", at / "body", *SHORT)
+    assert done.returncode != 0 and "reset" in done.stderr, (done.stdout, done.stderr)
+
+
 def test_a_lost_answer_to_a_large_body_has_the_size_of_the_body_in_its_hint(home: Home, at: Path) -> None:
     with refusing(b"") as port:
         url = f"http://127.0.0.1:{port}/"

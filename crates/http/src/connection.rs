@@ -250,10 +250,10 @@ impl<T: Transport> Connection<T> {
             }
         };
         let head = match sent {
-            Ok(()) => self.receive(&mut stream, body).await?,
+            Ok(()) => self.receive(&mut stream, body, false).await?,
             // A server may answer and close before it has read the whole request (RFC 9112, section 9.6). What it
             // sent before the reset is still in the receive buffer.
-            Err(failure) => return self.receive(&mut stream, body).await.or(Err(failure)),
+            Err(failure) => return self.receive(&mut stream, body, true).await.or(Err(failure)),
         };
         if self.connecting.keep_alive && head.leaves_connection_open() {
             self.stream = Some(stream);
@@ -268,7 +268,13 @@ impl<T: Transport> Connection<T> {
         Ok(head)
     }
 
-    async fn receive(&mut self, stream: &mut T::Stream, body: &mut impl Body) -> Result<Head, Failure> {
+    /// Receives the answer. `is_reset`: the connection was reset, so its end does not complete a body without length.
+    async fn receive(
+        &mut self,
+        stream: &mut T::Stream,
+        body: &mut impl Body,
+        is_reset: bool,
+    ) -> Result<Head, Failure> {
         // Wait first, because the answer cannot have arrived yet. This saves a receive call.
         stream.readable().await?;
         let mut receives = 0;
@@ -281,6 +287,7 @@ impl<T: Transport> Connection<T> {
             let arrival =
                 stream.receive(&mut self.buffer.borrow_mut(), &mut |data| reader.feed(data, body))?;
             match arrival {
+                Received::End if is_reset => return Err(Fault::ConnectionReset.into()),
                 Received::End => {
                     reader.end(body)?;
                     return reader.head().ok_or(Fault::ClosedEarly.into());
@@ -297,8 +304,12 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Sends all of `bytes`, and counts those that the kernel took.
+/// Sends all of `bytes`, and counts the pieces that the kernel took.
 async fn send_pieces(stream: &mut impl Stream, bytes: &[u8], sent_bytes: &mut u64) -> Result<(), Failure> {
+    if bytes.len() > PIECE_BYTES {
+        // The last piece must not wait for the acknowledgement of the one before.
+        stream.send_at_once()?;
+    }
     for piece in bytes.chunks(PIECE_BYTES) {
         stream.send_all(piece).await?;
         *sent_bytes += piece.len() as u64;

@@ -230,7 +230,7 @@ impl ObjectLedger {
             version.tag = version.tag.or(tag);
             return Ok(());
         }
-        let is_older = |tag| self.older.contains(&(object, tag));
+        let is_older = |tag| version.tag != Some(tag) && self.older.contains(&(object, tag));
         if entry.before.is_some_and(|before| before.matches(bytes, tag)) || tag.is_some_and(is_older) {
             return Err(ObjectFault::Stale);
         }

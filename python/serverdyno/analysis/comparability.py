@@ -75,8 +75,8 @@ class Conditions:
 
     @property
     def held_back(self) -> bool:
-        """Return whether the generator or the plan's rate limits the figure instead of the server."""
-        return self.rate_bound or bool(generator_marks(self.hidden_speed))
+        """Return whether the generator, or the plan's rate or links, limit the figure instead of the server."""
+        return self.rate_bound or self.link_bound or bool(generator_marks(self.hidden_speed))
 
 
 class Judged(Protocol):

@@ -101,9 +101,11 @@ def preflight(setup: LoadSetup, level: Level, *, again: bool = False) -> Preflig
     pause(calm.bounds, 0)
     results = [_attempt(calm, level, operations, length_s)]
     while results[-1].errors and len(results) < MOST_ATTEMPTS:
-        _refuse_at_once(setup, results, again=again)
+        limits_rate = any(error.fault == "slow_down" for error in results[-1].errors)
+        if not limits_rate:
+            _refuse_at_once(setup, results, again=again)
         pause(calm.bounds, PAUSE_S)
-        if operations == 1 or any(error.fault == "slow_down" for error in results[-1].errors):
+        if operations == 1 or limits_rate:
             # A server may refuse only the first request of each connection. So the further requests share one
             # connection, as in the load. A server that limits the rate would refuse most of another quick attempt.
             results.append(_attempt(_paced(calm), level, MOST_ATTEMPTS - 1, MOST_ATTEMPTS * length_s))

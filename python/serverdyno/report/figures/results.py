@@ -443,6 +443,7 @@ def _level(
     passes = passes_a_client(records)
     drifts, failing = drifting(records, passes), is_failing(records)
     opened = open_load.of_level(records, suite.law)
+    thinks = bool(suite.think_time_s or suite.work.start_spread_s(suite.settings(suite.work), 0.0))
     return LevelFigures(
         configuration=first.configuration,
         index=first.level,
@@ -492,7 +493,7 @@ def _level(
         needs_disk=_needs_disk(source, records),
         at=axis.words(axis.load(first)),
         open=opened,
-        marks=_marks(records, configuration, fewest_cpus, opened)
+        marks=_marks(records, configuration, fewest_cpus, opened, thinks=thinks)
         | ({trust.Mark.MISSING} if len(records) < enough else set())
         | ({trust.Mark.PART_OF_A_PASS} if passes is not None and passes < 1 else set())
         | trust.generator_marks(None if failing else hidden)
@@ -557,12 +558,18 @@ def _network_share(records: list[LevelRecord]) -> float | None:
 
 
 def _marks(
-    records: list[LevelRecord], configuration: Configuration, fewest_cpus: int, opened: OpenFigures | None
+    records: list[LevelRecord],
+    configuration: Configuration,
+    fewest_cpus: int,
+    opened: OpenFigures | None,
+    *,
+    thinks: bool,
 ) -> frozenset[trust.Mark]:
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found = {trust.Mark.BEHIND} if opened is not None and not opened.kept_up else set[trust.Mark]()
     for record in records:
-        idle_window_s = record.window_s if thinking_share(record) >= trust.THINKING_SHARE else None
+        waits = not thinks and thinking_share(record) >= trust.THINKING_SHARE
+        idle_window_s = record.window_s if waits else None
         requests_s = record.bounded_s(configuration.url)
         found |= trust.rate_marks(requests_s, most_per_s, idle_window_s=idle_window_s)
         found |= noise_marks(record, fewest_cpus)

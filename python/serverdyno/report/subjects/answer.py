@@ -411,10 +411,13 @@ def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
 def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: Results) -> str:
     """Return `+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (noise)`."""
     noun = results.axis.noun
-    loads = [results.at(comparison.base, level.index).load for level in levels]
+    by_index = {level.index: results.at(comparison.base, level.index).load for level in levels}
+    # Levels that a side did not finish separate spans.
+    loads = [by_index.get(index, 0) for index in range(len(results.of(comparison.base).levels))]
     proven, same = [], []
     apart: dict[str, list[int]] = {}
-    for level, at in zip(levels, loads, strict=True):
+    for level in levels:
+        at = by_index[level.index]
         if level.obstacles:
             apart.setdefault(_kinds([level]), []).append(at)
         elif level.proven:

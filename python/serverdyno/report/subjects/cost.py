@@ -209,6 +209,8 @@ def _generator(results: Results, tables: Labels) -> list[Finding]:
         why = f"is not known, because {named} limited these levels" if named else "was not measured"
         claim = f"Whether the generator limited any of {all_levels} {why}."
         return [Finding("Generator", claim, evidence)]
+    if len(known) < len(results.levels):
+        all_levels = f"{len(known):,} of {all_levels}; it is not known for the others"
     limited = [level for level in known if Mark.GENERATOR_LIMITED in level.marks]
     most = wording.share(max(level.hidden_speed or 0.0 for level in known))
     waiting = wording.share(max(level.waiting_share or 0.0 for level in known))

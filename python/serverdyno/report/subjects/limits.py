@@ -55,9 +55,12 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
     unknown = [level.load for level in result.finished if not _limit_of(result, level)]
     if unknown:
         by_word["unknown"] = unknown
-    loads = [level.load for level in result.finished]
+    # Levels that were not finished separate spans.
+    loads = [0 if level is None else level.load for level in result.levels]
     return ", ".join(
-        word if levels == loads else f"{word} with {wording.numbers(levels, loads)} {_noun(levels, axis)}"
+        word
+        if len(levels) == len(result.finished)
+        else f"{word} with {wording.numbers(levels, loads)} {_noun(levels, axis)}"
         for word, levels in by_word.items()
     )
 
