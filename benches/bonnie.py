@@ -169,6 +169,9 @@ def _watched(command: list[str], cpu: int) -> tuple[Phases, float]:
     )
     if status != 0 or set(phases) != set(MESSAGES):
         raise BenchError(f"{PEER} ended with status {status}:\n{said}")
+    if short := [phase for phase, (seconds, _) in phases.items() if not seconds]:
+        # Its beginning and its end were read at once.
+        raise BenchError(f"{PEER}: {', '.join(short)} took too little time to be timed; use a larger file")
     return phases, cpu_s
 
 

@@ -228,7 +228,7 @@ def test_phases_of_bonnie_plus_plus_are_timed_from_what_it_says() -> None:
 def test_a_run_of_the_bench_has_each_phase_of_the_peer_and_its_cpu_time(tmp_path: Path) -> None:
     # The peer reports no figure for so small a file.
     effort = Effort(rounds=1, patience_s=0, attempts=1)
-    runs = bench.one_call(bench.peer(tmp_path, 16), cpus(), effort, size_mib=16)
+    runs = bench.one_call(bench.peer(tmp_path, 128), cpus(), effort, size_mib=128)
     assert sorted(run.case for run in runs) == ["bonnie-read", "bonnie-rewrite", "bonnie-write"]
     # A phase can't use more of its one CPU than its duration, except for the time between reading the two clocks.
     assert all(0 < run.generator_cpu_s <= run.measured_s + 0.05 for run in runs)
