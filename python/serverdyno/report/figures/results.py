@@ -22,7 +22,7 @@ from serverdyno.analysis.improvement import Runs
 from serverdyno.analysis.open_load import connections_needed, too_few_connections
 from serverdyno.analysis.pairs import Comparison
 from serverdyno.plan.axis import Axis, axis_of
-from serverdyno.plan.model import Configuration
+from serverdyno.plan.model import Configuration, Suite
 from serverdyno.plan.protocols.work import Terms, Work
 from serverdyno.report.figures import histograms, open_load
 from serverdyno.report.figures.connections import Connections, connections
@@ -443,7 +443,6 @@ def _level(
     passes = passes_a_client(records)
     drifts, failing = drifting(records, passes), is_failing(records)
     opened = open_load.of_level(records, suite.law)
-    thinks = bool(suite.think_time_s or suite.work.start_spread_s(suite.settings(suite.work), 0.0))
     return LevelFigures(
         configuration=first.configuration,
         index=first.level,
@@ -493,7 +492,7 @@ def _level(
         needs_disk=_needs_disk(source, records),
         at=axis.words(axis.load(first)),
         open=opened,
-        marks=_marks(records, configuration, fewest_cpus, opened, thinks=thinks)
+        marks=_marks(records, configuration, fewest_cpus, opened, suite)
         | ({trust.Mark.MISSING} if len(records) < enough else set())
         | ({trust.Mark.PART_OF_A_PASS} if passes is not None and passes < 1 else set())
         | trust.generator_marks(None if failing else hidden)
@@ -562,9 +561,9 @@ def _marks(
     configuration: Configuration,
     fewest_cpus: int,
     opened: OpenFigures | None,
-    *,
-    thinks: bool,
+    suite: Suite,
 ) -> frozenset[trust.Mark]:
+    thinks = suite.think_time_s or suite.work.start_spread_s(suite.settings(suite.work), 0.0)
     most_per_s = configuration.bounds.max_rate_per_s if configuration.bounds else None
     found = {trust.Mark.BEHIND} if opened is not None and not opened.kept_up else set[trust.Mark]()
     for record in records:
