@@ -7,6 +7,7 @@ NS_PER_S = 1e9
 MS_PER_S = 1000
 BITS_PER_BYTE = 8
 BITS_PER_MBIT = 1e6
+MIB = 1 << 20
 
 
 def mbit_per_s(byte_count: float, seconds: float) -> float:

@@ -127,6 +127,12 @@ def is_at_least(verdict: Verdict, *, base_held: bool, other_held: bool) -> bool:
     )
 
 
+def stated(percent: float, low: float | None, high: float | None, *, at_least: bool) -> float:
+    """Return the change to state: the measured one, or the proven bound if the true one may be larger."""
+    bound = low if percent > 0 else high
+    return bound if at_least and bound is not None else percent
+
+
 def _beyond_loss(found: Judged, share: float) -> bool:
     """Return whether the difference is larger than the missing share of the load can explain.
 

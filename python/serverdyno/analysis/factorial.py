@@ -20,7 +20,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
+from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles, stated
 from serverdyno.analysis.contrast import Contrast
 from serverdyno.analysis.durability import differs
 from serverdyno.analysis.holm import holds
@@ -60,10 +60,7 @@ class Effect:
 
     @property
     def stated_percent(self) -> float:
-        """Return the effect to state: the measured one, or the proven bound if the true one may be larger."""
-        if not self.at_least:
-            return self.percent
-        return self.low_percent if self.percent > 0 else self.high_percent
+        return stated(self.percent, self.low_percent, self.high_percent, at_least=self.at_least)
 
 
 def effects(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles
+from serverdyno.analysis.comparability import Obstacle, is_at_least, obstacles, stated
 from serverdyno.analysis.comparisons import pair_without_odd
 from serverdyno.analysis.contrast import FEWEST_REPETITIONS, Contrast, of_two, widened
 from serverdyno.analysis.durability import differs
@@ -59,9 +59,7 @@ class AtLevel:
 
     @property
     def stated_percent(self) -> float:
-        """Return the difference to state: the measured one, or the proven bound if the true one may be larger."""
-        bound = self.low_percent if self.percent > 0 else self.high_percent
-        return bound if self.at_least and bound is not None else self.percent
+        return stated(self.percent, self.low_percent, self.high_percent, at_least=self.at_least)
 
 
 _Found = tuple[AtLevel, Contrast | None]

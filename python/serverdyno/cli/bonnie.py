@@ -15,6 +15,7 @@ from serverdyno.cli import one_liner
 from serverdyno.cli.fields import add
 from serverdyno.cli.habits import ON_FILES, FilesCommand
 from serverdyno.cli.one_liner import AsJson, Authentication, Directory, Hours, Into, Server, Settings, User
+from serverdyno.units import MIB
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from serverdyno.store.records import LevelRecord
 
 EXAMPLE = "Example: dyno bonnie -d /mnt/disk -s 2047 -m mydisk; or -d nfs://127.0.0.1/export"
-MIB = 1 << 20
 ALONE = "Leave it out."
 HABITS = {
     "-u": (
@@ -74,19 +74,16 @@ def register(app: typer.Typer) -> None:
 
 def _fields() -> Mapping[str, FieldInfo]:
     from pydantic import Field  # noqa: PLC0415
+    from pydantic.fields import FieldInfo  # noqa: PLC0415
 
     from serverdyno.plan.model import MAX_CLIENTS, Suite  # noqa: PLC0415
     from serverdyno.plan.protocols.bonnie import BonnieSettings  # noqa: PLC0415
     from serverdyno.plan.protocols.options import Option, option_of  # noqa: PLC0415
 
-    clients: FieldInfo = Field(
-        ge=1,
-        le=MAX_CLIENTS,
-        description="Number of clients that begin each phase together, each with its own file.",
-    )
-    clients.annotation = int
-    clients.metadata.append(Option(option_of("clients", Suite.model_fields["clients"]).names))
-    of_suite = {"clients": clients}
+    sentence = "Number of clients that begin each phase together, each with its own file."
+    bounds = Field(ge=1, le=MAX_CLIENTS, description=sentence)
+    names = Option(option_of("clients", Suite.model_fields["clients"]).names)
+    of_suite = {"clients": FieldInfo.from_annotation(Annotated[int, bounds, names])}  # type: ignore[arg-type]
     return BonnieSettings.model_fields | of_suite | one_liner.fields_of_plans()
 
 

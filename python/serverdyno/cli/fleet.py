@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from serverdyno.units import MS_PER_S
+from serverdyno.units import MIB, MS_PER_S
 
 EXAMPLE = "Example: dyno fleet init lab --at 10.0.0.1 --nodes a,b,c"
 Folder = Annotated[Path, typer.Argument(help="The fleet's folder, created by dyno fleet init.")]
-MIB = 1 << 20
 
 
 def register(app: typer.Typer) -> None:

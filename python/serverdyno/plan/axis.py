@@ -5,7 +5,7 @@ The axis is the number of clients of closed load, or the offered rate of open lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, get_args
 
@@ -49,6 +49,10 @@ class Axis:
     def words(self, load: int) -> str:
         """Return a load as text for a sentence: `8 clients` or `1,000 requests/s offered`."""
         return wording.plural(load, self.noun, self.nouns)
+
+    def words_of(self, loads: Sequence[int], among: Sequence[int]) -> str:
+        """Return growing loads as text: `1 and 16 to 144 clients`. `among`: the loads of all levels, for the spans."""
+        return f"{wording.numbers(loads, among)} {self.noun if list(loads) == [1] else self.nouns}"
 
 
 CLIENTS = Axis(

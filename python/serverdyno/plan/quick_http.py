@@ -10,7 +10,7 @@ import socket
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field
 
@@ -96,7 +96,7 @@ class HttpOptions(Model):
             yield f"--resolve: {found['address']} is not an IP address"
         try:
             parts = urlsplit(url)
-            port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
+            port = _port(parts)
         except ValueError:
             return  # reported for the URL
         if (found["host"].strip("[]").lower(), int(found["port"])) != (parts.hostname, port):
@@ -159,6 +159,11 @@ class HttpOptions(Model):
             )
 
 
+def _port(parts: SplitResult) -> int:
+    """Return the port of a URL, or the usual one of its scheme. Raises ValueError."""
+    return parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
+
+
 def _is_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)
@@ -187,7 +192,7 @@ def _listening_here(url: str) -> list[str]:
     parts = urlsplit(url)
     host, found = parts.hostname or "", list[str]()
     try:
-        port = parts.port or (HTTPS_PORT if parts.scheme == "https" else HTTP_PORT)
+        port = _port(parts)
     except ValueError:
         return []  # reported for the URL
     if _is_address(host) or not _native.names_loopback(host):

@@ -21,7 +21,7 @@ from serverdyno.plan.model import Bounds, GeneratorPlan, Plan, Suite
 from serverdyno.plan.open_load import OpenLoad
 from serverdyno.plan.protocols.access import ANYBODY, Addressing
 from serverdyno.plan.protocols.model import Model
-from serverdyno.plan.protocols.objects import MIB, MOST_BYTES, OBJECTS, ObjectsSettings
+from serverdyno.plan.protocols.objects import MOST_BYTES, OBJECTS, ObjectsSettings
 from serverdyno.plan.protocols.options import Option, words_of
 from serverdyno.plan.protocols.s3 import S3, S3Settings
 from serverdyno.plan.quick_options import (
@@ -37,6 +37,7 @@ from serverdyno.plan.quick_options import (
     shown_fields,
 )
 from serverdyno.plan.validate import cpu_problems, is_loopback, size_problem, url_problem
+from serverdyno.units import MIB
 
 NAME = "objects"
 CLOSED = {"clients": "1,4,16", "length": "3s", "repetitions": "1"}

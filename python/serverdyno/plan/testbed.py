@@ -98,12 +98,8 @@ class Testbed(Model):
         """Return what the links between the server and some hosts carry in each direction; infinite without a limit."""
         return sum(
             min(
-                math.inf if subnet.server_link_mbit_s is None else subnet.server_link_mbit_s,
-                sum(
-                    math.inf if subnet.link_mbit_s is None else subnet.link_mbit_s
-                    for name in subnet.host_names()
-                    if name in hosts
-                ),
+                subnet.server_link_mbit_s or math.inf,
+                sum(subnet.link_mbit_s or math.inf for name in subnet.host_names() if name in hosts),
             )
             for subnet in self.subnets
         )

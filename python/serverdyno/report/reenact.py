@@ -26,6 +26,7 @@ from serverdyno.report.model import Figure, Panel, Point, Series
 from serverdyno.report.parts import SERIES_PER_FIGURE, key_to_marks, spread_point, style_of
 from serverdyno.report.source import Source
 from serverdyno.store.records import LevelRecord
+from serverdyno.units import MIB
 
 OTHER_CLIENTS = "-other-clients"
 """Ending of a suite's name if the user chose other numbers of clients."""
@@ -33,7 +34,6 @@ MOST_BARS = 24
 MOST_FIGURES = 4
 """Maximum number of bars in one figure, and of our figures for one published figure."""
 MOST_NAMED = 4
-MIB = 2**20
 Found = tuple[Results, ConfigurationResult]
 
 

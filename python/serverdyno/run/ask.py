@@ -33,13 +33,12 @@ from serverdyno.run.under_test import opened, served
 from serverdyno.servers import waiting
 from serverdyno.servers.base import Access
 from serverdyno.store.head import ExperimentHead
-from serverdyno.units import format_duration_s
+from serverdyno.units import MIB, format_duration_s
 
 AT_ONCE = 8  # servers checked concurrently, because one that does not answer takes up to the timeout
 LOOK_S = 0.05  # interval between checks for a signal
 SLOW_S = 30  # shortest preparation that the user is told about
 TOLD_AFTER_S = 5  # wait before the user is told
-MIB = 1 << 20
 Notice = tuple[str, str]
 """A notice for the user, and a remedy."""
 

@@ -15,8 +15,9 @@ from serverdyno.errors import DynoError, ServerError
 from serverdyno.plan.model import Configuration, Level, Suite
 from serverdyno.plan.protocols.posix import POSIX, directory_of, directory_problem
 from serverdyno.plan.spoken import protocols_of
-from serverdyno.run.room import MIB, check_room, needed
+from serverdyno.run.room import check_room, needed
 from serverdyno.servers.registry import create, driver_type
+from serverdyno.units import MIB
 
 
 def check_installed(configurations: Sequence[Configuration]) -> None:

@@ -12,8 +12,7 @@ from serverdyno import wording
 from serverdyno.errors import UserError
 from serverdyno.plan.model import Configuration, Level, Suite
 from serverdyno.servers.registry import driver_type
-
-MIB = 2**20
+from serverdyno.units import MIB
 
 
 def check_room(suite: Suite, levels: Sequence[Level], configurations: Sequence[Configuration]) -> None:

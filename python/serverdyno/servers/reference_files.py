@@ -23,8 +23,9 @@ from serverdyno.servers.consent import CONSENT_VARIABLE
 from serverdyno.servers.file_server import FileServer, FileServerSettings
 from serverdyno.servers.host_changes import HostChanges
 from serverdyno.servers.reference import package_environment, package_version
-from serverdyno.servers.reference_model import MIB, FilesProcess, FilesServing
+from serverdyno.servers.reference_model import FilesProcess, FilesServing
 from serverdyno.servers.samba import SOCKET_PATH_BYTES
+from serverdyno.units import MIB
 
 COUNTS = "counts"
 COUNTS_TIMEOUT_S = 5.0

@@ -21,9 +21,9 @@ from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.smb import Dialect, wrong_dialects
 from serverdyno.servers.base import MAX_VOLUMES
 from serverdyno.servers.spoken import Http2Spoken, TlsSpoken
+from serverdyno.units import MIB
 
 LOOPBACK = "127.0.0.1"
-MIB = 2**20
 MEMORY_SHARE = 0.75  # share of the memory that is free when the server is prepared
 PASSWORD_VARIABLE = "DYNO_SMB_PASSWORD"
 SECRET_VARIABLE = "AWS_SECRET_ACCESS_KEY"

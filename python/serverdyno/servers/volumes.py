@@ -19,8 +19,8 @@ from serverdyno.errors import ServerError
 from serverdyno.probes import abandoned
 from serverdyno.servers.host_changes import Mount
 from serverdyno.servers.local import find_program, make_private
+from serverdyno.units import MIB
 
-BYTES_PER_MIB = 2**20
 MAKE_TIMEOUT_S = 300.0
 # Write the inode tables now, so that the kernel does not write them in the background during the first
 # levels.
@@ -81,10 +81,10 @@ class Volumes:
                 hint=f"apt-get install {PACKAGES[self.file_system]}",
             )
         free_bytes = shutil.disk_usage(self.root.parent if not self.root.exists() else self.root).free
-        if self.image_mib * BYTES_PER_MIB > free_bytes:
+        if self.image_mib * MIB > free_bytes:
             raise ServerError(
                 f"skipped: an image of {self.image_mib} MiB does not fit into the "
-                f"{free_bytes // BYTES_PER_MIB} MiB of free space at {self.root.parent}",
+                f"{free_bytes // MIB} MiB of free space at {self.root.parent}",
                 hint="Set a smaller image_mib, or a data_directory on a larger disk.",
             )
 
@@ -101,7 +101,7 @@ class Volumes:
             return
         try:
             with self._image.open("xb") as image:
-                os.posix_fallocate(image.fileno(), 0, self.image_mib * BYTES_PER_MIB)
+                os.posix_fallocate(image.fileno(), 0, self.image_mib * MIB)
             program, *options = MAKE[self.file_system]
             done = subprocess.run(
                 [str(find_program(program)), *options, str(self._image)],

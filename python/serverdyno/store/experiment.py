@@ -33,13 +33,14 @@ from serverdyno.plan.order import order as order_of
 from serverdyno.store.check import check_level
 from serverdyno.store.damage import DamagedError, damaged
 from serverdyno.store.disclosed import DisclosedServer
-from serverdyno.store.folder import MIB, Folder
+from serverdyno.store.folder import Folder
 from serverdyno.store.head import FORMAT_VERSION, ExperimentHead, PeakRates
 from serverdyno.store.json_file import MOST_BYTES, as_bytes, read_json, read_model, read_object
 from serverdyno.store.lock import LOCK_NAME, WriterLock
 from serverdyno.store.note import RunNote
 from serverdyno.store.powercut import PowerCuts
 from serverdyno.store.records import LevelRecord
+from serverdyno.units import MIB
 
 if TYPE_CHECKING:
     import pyarrow as pa

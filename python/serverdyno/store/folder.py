@@ -22,8 +22,8 @@ from typing import Self
 
 from serverdyno.errors import DynoError, WriteError
 from serverdyno.store.damage import damaged
+from serverdyno.units import MIB
 
-MIB = 1 << 20
 DEEPEST = 5
 """Greatest depth of folders that is searched; an experiment has three levels."""
 _PREFIX, _SUFFIX = ".unfinished-", ".tmp"

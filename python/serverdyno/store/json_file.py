@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from serverdyno.store.damage import damaged
-from serverdyno.store.folder import MIB, Folder
+from serverdyno.store.folder import Folder
+from serverdyno.units import MIB
 
 M = TypeVar("M", bound=BaseModel)
 MOST_BYTES = 16 * MIB

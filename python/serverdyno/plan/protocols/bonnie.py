@@ -14,11 +14,11 @@ from pydantic import Field
 from serverdyno.plan.protocols.model import Model
 from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.work import PlannedStep
+from serverdyno.units import MIB
 
 BONNIE: Final = "bonnie"
 PHASES = ("putc", "rewrite", "write", "getc", "read", "seeks")
 """Phases in order."""
-MIB = 1 << 20
 MOST_SESSIONS = 1024
 """Maximum number of seekers of all clients together. Each is a thread with its own session."""
 

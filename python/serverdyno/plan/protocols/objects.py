@@ -13,8 +13,8 @@ from serverdyno.plan.protocols.documents import requests_per_s
 from serverdyno.plan.protocols.model import Model, SectionModel
 from serverdyno.plan.protocols.options import Option
 from serverdyno.plan.protocols.work import Fact, LevelCounts, Terms, Work
+from serverdyno.units import MIB
 
-MIB = 1 << 20
 LEAST_PART_BYTES = 5 * MIB
 """Smallest part of a multipart upload that S3 accepts, except for the last part."""
 MOST_BYTES = 5 << 40

@@ -391,7 +391,7 @@ def _gaps(results: Results) -> str:
         winner, loser, ratio = loser, winner, 1 / ratio
     least = "at least " if level.at_least else ""
     gap = wording.change((ratio - 1) * 100) if ratio < 2 else f"{wording.ratio(ratio)} times"
-    at = wording.plural(results.at(comparison.base, level.index).load, results.axis.noun)
+    at = results.axis.words(results.at(comparison.base, level.index).load)
     marks = frozenset[Mark]().union(*(results.at(name, level.index).marks for name in (winner, loser)))
     part = ", in less than one pass of the workload" if Mark.PART_OF_A_PASS in marks else ""
     return f"Largest proven difference: {winner} over {loser} with {at}, {least}{gap}{part}."
@@ -410,7 +410,7 @@ def _levels(results: Results) -> list[tuple[Comparison, tuple[AtLevel, ...]]]:
 
 def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: Results) -> str:
     """Return `+57 % with 1 client; no proven difference with 16 clients; not comparable with 64 clients (noise)`."""
-    noun = results.axis.noun
+    axis = results.axis
     by_index = {level.index: results.at(comparison.base, level.index).load for level in levels}
     # Levels that a side did not finish separate spans.
     loads = [by_index.get(index, 0) for index in range(len(results.of(comparison.base).levels))]
@@ -421,14 +421,14 @@ def _level_by_level(comparison: Comparison, levels: Sequence[AtLevel], results: 
         if level.obstacles:
             apart.setdefault(_kinds([level]), []).append(at)
         elif level.proven:
-            proven.append(f"{_change(level)} with {_loads([at], loads, noun)}")
+            proven.append(f"{_change(level)} with {axis.words(at)}")
         else:
             same.append(at)
     parts = [", ".join(proven)] if proven else []
     if same:
-        parts.append(f"no proven difference with {_loads(same, loads, noun)}")
+        parts.append(f"no proven difference with {axis.words_of(same, loads)}")
     if apart:
-        why = [f"{_loads(these, loads, noun)} ({kinds})" for kinds, these in apart.items()]
+        why = [f"{axis.words_of(these, loads)} ({kinds})" for kinds, these in apart.items()]
         parts.append(f"not comparable with {wording.listing(why)}")
     against = "over" if proven else "against"
     return f"{comparison.other} {against} {comparison.base}: {'; '.join(parts)}."
@@ -442,11 +442,6 @@ def _change(level: AtLevel) -> str:
 
 def _kinds(apart: Sequence[AtLevel]) -> str:
     return ", ".join(dict.fromkeys(why.kind.value for level in apart for why in level.obstacles))
-
-
-def _loads(levels: Sequence[int], among: Sequence[int], noun: str) -> str:
-    """Return `16 clients`, `1 and 4 clients`, `1 and 8 to 144 clients`."""
-    return f"{wording.numbers(levels, among)} {noun if list(levels) == [1] else f'{noun}s'}"
 
 
 def _log(percent: float) -> float:

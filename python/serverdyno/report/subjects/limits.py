@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serverdyno import wording
 from serverdyno.analysis.trust import Limit
 from serverdyno.plan.axis import Axis
 from serverdyno.report.figures.results import ConfigurationResult, LevelFigures, Results
@@ -58,9 +57,7 @@ def _limits_of(result: ConfigurationResult, axis: Axis) -> str:
     # Levels that were not finished separate spans.
     loads = [0 if level is None else level.load for level in result.levels]
     return ", ".join(
-        word
-        if len(levels) == len(result.finished)
-        else f"{word} with {wording.numbers(levels, loads)} {_noun(levels, axis)}"
+        word if len(levels) == len(result.finished) else f"{word} with {axis.words_of(levels, loads)}"
         for word, levels in by_word.items()
     )
 
@@ -70,10 +67,6 @@ def no_limit_words(levels: Sequence[LevelFigures]) -> str:
     if any(level.server_share is None for level in levels):
         return "not known, because the server's CPU time was not measured"
     return "not found, because neither the server's nor the generator's CPU was busy"
-
-
-def _noun(levels: Sequence[int], axis: Axis) -> str:
-    return axis.noun if list(levels) == [1] else axis.nouns
 
 
 def _limit_of(result: ConfigurationResult, level: LevelFigures) -> str:

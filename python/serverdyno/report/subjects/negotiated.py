@@ -16,9 +16,9 @@ from serverdyno.plan import protocols
 from serverdyno.plan.spoken import protocol_of
 from serverdyno.report.source import Source
 from serverdyno.store.note import ClientCache, RunNote, Session
+from serverdyno.units import MIB
 
 KIB = 1024
-MIB = 1024 * KIB
 BY_RULES = "close-to-open rules"  # defined in crates/engine/src/files/cache.rs
 WITH_DIRECTORIES = "leases of files and directories"
 WITH_DELEGATIONS = f"{BY_RULES} and read delegations"

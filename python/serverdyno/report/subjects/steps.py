@@ -16,7 +16,6 @@ from serverdyno.analysis.trust import rate_marks
 from serverdyno.errors import UserError
 from serverdyno.plan import protocols
 from serverdyno.plan.model import Suite
-from serverdyno.plan.protocols.bonnie import MIB
 from serverdyno.plan.protocols.files import FILES
 from serverdyno.report.figures.raw import RawTable
 from serverdyno.report.figures.results import Results
@@ -33,6 +32,7 @@ from serverdyno.report.source import Source
 from serverdyno.report.subjects import durability, step_tables
 from serverdyno.report.subjects.step_tables import lead_words, ratio
 from serverdyno.store.records import LevelRecord
+from serverdyno.units import MIB
 
 OWN_CPU_SHARE = 0.9
 """Share of a client's time at which its own CPU time limits the speed of a step."""

@@ -37,7 +37,7 @@ def testbed(source: Source) -> Testbed:
     """Return the testbed. Configurations with the same server, network and place share a box."""
     boxes: dict[tuple[tuple[str, ...], str, str, bool], list[str]] = defaultdict(list)
     for configuration in source.head.configurations:
-        described = _described(source, configuration)
+        described = _described(source, configuration.name)
         lines = (_software(configuration, described), *_where(source, configuration), *_volumes(described))
         spoken = protocol_of(configuration, source.head.suite).title
         boxes[lines, spoken, _network(source, configuration, described), _outside(configuration)].append(
@@ -53,11 +53,7 @@ def testbed(source: Source) -> Testbed:
     )
 
 
-def _described(source: Source, configuration: Configuration) -> Mapping[str, Any]:
-    return _of_server(source, configuration.name)
-
-
-def _of_server(source: Source, name: str) -> Mapping[str, Any]:
+def _described(source: Source, name: str) -> Mapping[str, Any]:
     found = source.disclosure.get("servers", {})
     return found.get(name, {}) if isinstance(found, Mapping) else {}
 
@@ -165,7 +161,7 @@ def _volumes(described: Mapping[str, Any]) -> tuple[str, ...]:
 
 def disclosed_place(source: Source, name: str) -> str:
     """Return the file system of a server's files as its driver told it; empty if it did not."""
-    notes = _of_server(source, name).get("notes")
+    notes = _described(source, name).get("notes")
     told = (
         (f"{note}" for note in notes if f"{note}".startswith(PLAIN_VOLUMES))
         if isinstance(notes, list)
