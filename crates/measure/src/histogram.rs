@@ -58,11 +58,6 @@ impl Histogram {
         self.inner.len()
     }
 
-    /// Returns the mean in nanoseconds; 0 without samples.
-    pub fn mean(&self) -> f64 {
-        self.inner.mean()
-    }
-
     /// Returns the mean and the population standard deviation in nanoseconds; 0 without samples.
     ///
     /// Reports need both of thousands of histograms; the library visits all buckets three times for them.

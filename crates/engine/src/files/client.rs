@@ -5,6 +5,7 @@ use super::names::{wanted, Names};
 use super::program::{same_length, Program};
 use super::sessions::Sessions;
 use crate::counting::SessionFacts;
+use crate::kind::later_silence;
 use crate::protocol::{Performed, Protocol};
 use crate::sampling::Sampling;
 use dyno_files::{
@@ -24,13 +25,24 @@ mod shared;
 mod whole_file;
 
 use answers::{expect, leaves_session};
-pub(in crate::files) use cached::advice_on_size;
+use cached::advice_on_size;
 pub(crate) use cached::CachedClient;
 pub(crate) use outages::Outage;
 use outages::Outages;
 
 /// Maximum number of different sessions recorded per client, because a server could vary the parameters endlessly.
 const MOST_KINDS: usize = 8;
+
+/// Returns a hint for a failure of work on files, if there is one. `has_answered`: the server answered before.
+pub(in crate::files) fn hint(
+    sessions: &impl Sessions,
+    failure: &Failure,
+    has_answered: bool,
+) -> Option<&'static str> {
+    advice_on_size(failure)
+        .or_else(|| later_silence(failure, has_answered))
+        .or_else(|| sessions.advice(failure))
+}
 
 /// Bytes moved by one operation.
 #[derive(Debug, Clone, Copy, Default)]

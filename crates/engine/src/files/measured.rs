@@ -110,7 +110,7 @@ impl Measured {
             operations_total: operations,
             bytes_read: self.bytes_read,
             bytes_written: self.bytes_written,
-            outstanding_ns: (self.times.mean() * operations as f64) as u64,
+            outstanding_ns: (self.times.mean_and_deviation().0 * operations as f64) as u64,
             response_time: self.times,
             requests: requests(&self.requests),
             sessions: self.sessions,

@@ -30,7 +30,7 @@ use cache::FilesOptions;
 pub(crate) use sessions::{KeptBy, Place, Requests, Sessions};
 
 use crate::engine_thread::{EngineThread, FirstAnswer};
-use crate::kind::{later_silence, Work};
+use crate::kind::Work;
 use crate::level::Level;
 use crate::removal::Removal;
 use crate::sampling::{Sampling, SAMPLING_STREAM};
@@ -210,10 +210,8 @@ impl<S: Sessions> Work for SharedFilesWork<S> {
     }
 
     fn advice(&self, failure: &Failure, first: &FirstAnswer) -> Option<String> {
-        let advice = client::advice_on_size(failure)
-            .or_else(|| later_silence(failure, first.others_succeed.get()))
-            .or_else(|| self.0.sessions.advice(failure));
-        advice.map(str::to_owned)
+        let hint = client::hint(&self.0.sessions, failure, first.others_succeed.get());
+        hint.map(str::to_owned)
     }
 
     fn client_cache(&self) -> Option<Value> {

@@ -1,14 +1,14 @@
 //! Target of file protocols: prepares levels in the same way for all of them.
 
 use super::bounded::Limits;
-use super::client::advice_on_size;
+use super::client::hint;
 use super::job::Job;
 use super::sessions::KeptBy;
 use super::workload::FilesWorkload;
 use super::{bonnie, journal, look, scenario, FilesOptions, FilesWork, Sessions, SharedFilesWork};
 use crate::job::{FileJob, FileTask, JobControl, JobFailure, JobLevels};
 use crate::journal::{Entry, Journal, JournalSpec, LeftOfFile};
-use crate::kind::{later_silence, Look, Material, Sections, Target, Work};
+use crate::kind::{Look, Material, Sections, Target, Work};
 use crate::level::Level;
 use crate::problems::Problems;
 use dyno_measure::Failure;
@@ -82,9 +82,7 @@ impl<S: Sessions + Clone> Target for S {
     }
 
     fn advice_on(&self, failure: &Failure, has_answered: bool) -> Option<&'static str> {
-        advice_on_size(failure)
-            .or_else(|| later_silence(failure, has_answered))
-            .or_else(|| self.advice(failure))
+        hint(self, failure, has_answered)
     }
 
     /// Parses the document's sections on the work and prepares the clients.

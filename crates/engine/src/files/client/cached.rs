@@ -16,7 +16,7 @@ static MOST_AT_ONCE: StatusTable = StatusTable {
 };
 
 /// Returns a hint if a failure means that the server's maximum transfer is too small for the workload.
-pub(in crate::files) fn advice_on_size(failure: &Failure) -> Option<&'static str> {
+pub(super) fn advice_on_size(failure: &Failure) -> Option<&'static str> {
     match failure.detail {
         Detail::Refused { step, .. } if std::ptr::eq(step.table, &MOST_AT_ONCE) => Some(
             "Raise the server's limit (Samba: smb2 max read, smb2 max write; Ganesha: MaxRead, MaxWrite), or give the suite \
